@@ -582,3 +582,17 @@ func TestAProgramThatFailsAtEachStartClimbsTheLadder(t *testing.T) {
 		})
 	}
 }
+
+// A rank that stays at the barrier while all others run is replaced by the first step for pods: it has had its time since the step before.
+func TestARankThatStaysAtTheBarrier(t *testing.T) {
+	s := supervised(3)
+	s.fails(1, 1)
+	s.decide()
+	for len(s.fired(t)) < 2 {
+		s.all(gang.ProcessRunning)
+		s.reports(1, gang.ProcessWaiting)
+		s.after(10 * time.Second).decide()
+	}
+	check.Equal(t, "steps", []string{"RestartProcesses@0", "RestartPod@330"}, s.fired(t))
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}

@@ -20,7 +20,7 @@ func (e Engine) carryOut(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.In
 	case v1alpha1.RestartProcesses:
 		e.raiseEpoch(s)
 	case v1alpha1.RestartPod, v1alpha1.MigratePod:
-		e.restartPods(s, inc, incident.Requested(before))
+		e.restartPods(s, inc, before)
 	case v1alpha1.ShrinkTask:
 		e.shrinkTasks(s, inc)
 	case v1alpha1.RestartPartition:
@@ -45,9 +45,9 @@ func (e Engine) restartTasks(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incide
 }
 
 // restartPods restarts the ranks of an incident that are not back, except those that wait for their peers, which the kubelet
-// restarts in place. Where a user has asked for that, it restarts every one.
-func (e Engine) restartPods(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, requested bool) {
-	patient := e.VictimsUntil(s, inc).After(e.Now)
+// restarts in place, while they still have time. Where a user has asked for that, it restarts every one.
+func (e Engine) restartPods(s *v1alpha1.TrainingJobStatus, inc, before *v1alpha1.Incident) {
+	requested, patient := incident.Requested(before), e.VictimsUntil(s, before).After(e.Now)
 	e.EveryRankOf(inc, func(r gang.Rank) bool {
 		broken := !e.IsHealedFor(s, inc, r) && (!patient || !e.WaitsForPeers(s, inc, r))
 		if (broken || requested) && e.State(s, r) > gang.Outdated {
