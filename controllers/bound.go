@@ -16,8 +16,9 @@ import (
 // asBound is a pod as the API server has it once it is bound (assignPod in kubernetes pkg/registry/core/pod/storage/storage.go).
 func asBound(pod *corev1.Pod, at time.Time) *corev1.Pod {
 	bound := pod.DeepCopy()
-	others := slices.DeleteFunc(bound.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
-	bound.Status.Conditions = append(others, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
+	conditions := slices.DeleteFunc(bound.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	conditions = append(conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
+	bound.Status.Conditions = conditions
 	return bound
 }
 
