@@ -13,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,7 +22,6 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
-	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // binder binds pods of one job in one pass.
@@ -59,7 +56,7 @@ func (a *actor) bind(ctx context.Context, bindings policies.Bindings) error {
 	return writes.Each(ctx, a.Writers, pods, func(pod *corev1.Pod) error { return b.bindPod(ctx, pod) })
 }
 
-// maxUnassigned is how many pods of others without a node are read at most. Where there are more, some of them are taken to be for the scheduler.
+// maxUnassigned is how many pods without a node are read at most, beside those of the job. Where there are more, some of them are taken to be for the scheduler.
 const maxUnassigned = 50
 
 // withoutRivals leaves the early ones to the scheduler while it has pods of others to place. A pod that it is about to bind is still
@@ -69,32 +66,29 @@ func (b *binder) withoutRivals(ctx context.Context, bindings policies.Bindings) 
 	if len(settled.Pods) == len(bindings.Pods) {
 		return bindings, nil
 	}
-	if b.hasOtherPods(bindings.Pods) {
-		return settled, nil
-	}
-	others, err := labels.NewRequirement(v1alpha1.LabelUID, selection.NotEquals, []string{string(b.job.UID)})
-	if err != nil {
-		return policies.Bindings{}, err
+	ours := map[string]bool{}
+	for _, x := range bindings.Pods {
+		ours[x.UID] = true
 	}
 	pods := &corev1.PodList{}
-	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": ""},
-		client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*others)}, client.Limit(maxUnassigned)); err != nil {
+	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": ""}, client.Limit(maxUnassigned+b.pods())); err != nil {
 		return policies.Bindings{}, fmt.Errorf("list the pods without a node: %w", err)
 	}
-	isRival := func(p corev1.Pod) bool { return p.DeletionTimestamp.IsZero() && len(p.Spec.SchedulingGates) == 0 }
+	isRival := func(p corev1.Pod) bool {
+		return !ours[string(p.UID)] && p.DeletionTimestamp.IsZero() && len(p.Spec.SchedulingGates) == 0
+	}
 	if pods.Continue != "" || slices.ContainsFunc(pods.Items, isRival) {
 		return settled, nil
 	}
 	return bindings, nil
 }
 
-// hasOtherPods reports whether the job has a pod that waits for the scheduler and is not to be bound.
-func (b *binder) hasOtherPods(bindings []policies.Binding) bool {
-	opened := &b.memoryOf(b.job).opened
-	return slices.ContainsFunc(b.seen.Pods, func(p gang.Pod) bool {
-		return p.Node == "" && !p.Deleting && (!p.Gated || opened.of(p.UID)) &&
-			!slices.ContainsFunc(bindings, func(x policies.Binding) bool { return x.UID == p.UID })
-	})
+// pods is how many pods the job has, of which none may have a node.
+func (b *binder) pods() (n int64) {
+	for i := range b.job.Spec.Tasks {
+		n += int64(b.job.Spec.Tasks[i].Replicas) + int64(ptr.Deref(b.job.Spec.Tasks[i].Spares, 0))
+	}
+	return n
 }
 
 // nodeBindings are the pods to bind to one node, those of them that it takes, and how many have a node already.
@@ -137,7 +131,7 @@ func (b *binder) fit(ctx context.Context, n *nodeBindings) error {
 		return nil
 	}
 	name := n.bindings[0].Node
-	node, gone, err := b.readNode(ctx, name, notOlder(n.bindings, pods))
+	node, gone, err := b.readNode(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -159,18 +153,8 @@ func (b *binder) fit(ctx context.Context, n *nodeBindings) error {
 	return nil
 }
 
-// notOlder is how new a list of the pods on a node has to be: the latest there is, where the node was free before it was held. Where it
-// was not, whoever else has a place there had it before the pods that return were made, and the API server needs to wait for no change of
-// another kind of object, as it does for the latest list from its cache.
-func notOlder(bindings []policies.Binding, pods []*corev1.Pod) *metav1.ListOptions {
-	if slices.ContainsFunc(bindings, func(x policies.Binding) bool { return x.Early }) {
-		return nil
-	}
-	return &metav1.ListOptions{ResourceVersion: pods[0].ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
-}
-
 // readNode reads a node and the pods on it. The second result is why nothing may be bound to it at all.
-func (b *binder) readNode(ctx context.Context, name string, newness *metav1.ListOptions) (*fit.Node, error, error) {
+func (b *binder) readNode(ctx context.Context, name string) (*fit.Node, error, error) {
 	node := &corev1.Node{}
 	if err := b.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -181,11 +165,11 @@ func (b *binder) readNode(ctx context.Context, name string, newness *metav1.List
 	if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == policies.HoldKey(b.job) }) {
 		return nil, errors.New("the job does not hold it"), nil
 	}
-	list := &corev1.PodList{}
-	if err := b.Live.List(ctx, list, &client.ListOptions{Raw: newness}, client.MatchingFields{"spec.nodeName": name}); err != nil {
+	pods := &corev1.PodList{}
+	if err := b.Live.List(ctx, pods, client.MatchingFields{"spec.nodeName": name}); err != nil {
 		return nil, nil, fmt.Errorf("list the pods on node %s: %w", name, err)
 	}
-	return &fit.Node{Object: node, Pods: list.Items}, nil, nil
+	return &fit.Node{Object: node, Pods: pods.Items}, nil, nil
 }
 
 // readPod reads a pod as it is now; nil where it is another one, or needs no node.

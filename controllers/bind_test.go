@@ -78,15 +78,13 @@ func (e *env) changePod(name string, change func(*corev1.Pod)) {
 // bindAll has the pods bound to their nodes, and returns where they are then. The named ones are early.
 func (e *env) bindAll(least int, early ...string) (map[string]string, error) {
 	e.T.Helper()
-	o, err := e.r.observe(e.T.Context(), e.job())
-	e.Must(err)
-	a := actor{TrainingJobReconciler: e.r, job: e.job(), seen: o}
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
 	b := policies.Bindings{Min: least}
 	for i := range 2 {
 		pod := e.pod(fmt.Sprintf("llm-1-worker-%d", i))
 		b.Pods = append(b.Pods, policies.Binding{Pod: pod.Name, UID: string(pod.UID), Node: fmt.Sprintf("n%d", i), Early: slices.Contains(early, pod.Name)})
 	}
-	err = a.bind(e.T.Context(), b)
+	err := a.bind(e.T.Context(), b)
 	nodes := map[string]string{}
 	for _, binding := range b.Pods {
 		if pod := e.pod(binding.Pod); pod.Spec.NodeName != "" {
@@ -181,7 +179,7 @@ func TestEarlyBindingsWaitForOthersPods(t *testing.T) {
 		"one has a node":                          {func(e *env) { e.foreign("n1", "1") }, 2, []string{second}, both},
 		"one is bound to the node meanwhile":      {func(e *env) { e.foreign("n1", "5") }, 1, []string{second}, map[string]string{first: "n0"}},
 		"more wait behind gates than can be read": {manyWait, 2, []string{second}, map[string]string{first: "n0"}},
-		"pods of the gang come":                   {func(e *env) { e.gangPods(maxUnassigned, true) }, 2, []string{second}, both},
+		"pods of the gang come":                   {func(e *env) { e.gangPods(2*maxUnassigned, true) }, 2, []string{second}, both},
 		"one of the gang waits":                   {func(e *env) { e.gangPods(1, false) }, 2, []string{second}, map[string]string{first: "n0"}},
 	}
 	for name, tc := range tests {
@@ -196,21 +194,24 @@ func TestEarlyBindingsWaitForOthersPods(t *testing.T) {
 }
 
 // manyWait has the list of pods without a node cut off.
-func manyWait(e *env) { e.cutLists(func(int) bool { return true }) }
+func manyWait(e *env) { e.cutLists(func(int, int64) bool { return true }) }
 
-// cutLists has lists with a limit of the API server continue where they are to be, by their length.
-func (e *env) cutLists(at func(length int) bool) {
+// cutLists has lists with a limit of the API server continue where they are to be, by their length and the limit.
+func (e *env) cutLists(at func(length int, limit int64) bool) {
 	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 		err := c.List(ctx, list, opts...)
-		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Limit > 0 && at(apimeta.LenList(list)) {
+		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Limit > 0 && at(apimeta.LenList(list), o.Limit) {
 			list.SetContinue("more")
 		}
 		return err
 	}})
 }
 
-// gangPods are further pods of the job, without a node, on lists that are cut at the most that is read.
+// gangPods are further pods of the job, without a node. Lists are cut where they have more than they may.
 func (e *env) gangPods(n int, gated bool) {
+	job := e.job()
+	job.Spec.Tasks[0].Replicas += int32(n)
+	e.Must(e.API.Update(e.T.Context(), job))
 	for i := range n {
 		pod := e.pod(second)
 		pod.Name, pod.UID, pod.ResourceVersion = fmt.Sprintf("llm-1-worker-%d", 2+i), types.UID(fmt.Sprint("more-", i)), ""
@@ -219,7 +220,7 @@ func (e *env) gangPods(n int, gated bool) {
 		}
 		e.Must(e.API.Create(e.T.Context(), pod))
 	}
-	e.cutLists(func(length int) bool { return length > maxUnassigned })
+	e.cutLists(func(length int, limit int64) bool { return int64(length) > limit })
 }
 
 // A spare has no volumes, so that its node may have no room for those of the rank that gets it.
@@ -303,24 +304,6 @@ func TestAPodIsBoundOnce(t *testing.T) {
 	_, err = e.r.observe(t.Context(), e.job())
 	e.Must(err)
 	check.Equal(t, "remembered, once the cache shows it", 0, len(e.r.memories.of(key).bound.byUID))
-}
-
-// The pods on a node that was kept all the time are read from the API server's cache as new as the pod that returns; those on another one as
-// they are now.
-func TestHowNewTheListOfANodesPodsIs(t *testing.T) {
-	e := returning(t)
-	asked := map[string]string{}
-	e.r.Live = interceptor.NewClient(e.API, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		if o := (&client.ListOptions{}).ApplyOptions(opts); o.Raw != nil {
-			asked[o.FieldSelector.String()] = string(o.Raw.ResourceVersionMatch) + " " + o.Raw.ResourceVersion
-		}
-		return c.List(ctx, list, opts...)
-	}})
-	want := map[string]string{"spec.nodeName=n0": "NotOlderThan " + e.pod(first).ResourceVersion}
-	nodes, err := e.bindAll(2, second)
-	e.Must(err)
-	check.Equal(t, "nodes", map[string]string{first: "n0", second: "n1"}, nodes)
-	check.Equal(t, "asked for", want, asked)
 }
 
 // Two pods that return to one node need room for both.

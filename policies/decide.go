@@ -29,6 +29,7 @@ func Decide(o *gang.Observation) Decision {
 	countTasks(s, o.Job)
 	j := jobOf(o, s)
 	j.count(s)
+	was := j
 	next := j.live(s)
 	j = jobOf(o, s) // it may have another attempt or another size by now
 	j.count(s)
@@ -36,6 +37,7 @@ func Decide(o *gang.Observation) Decision {
 	expiry := j.expiry(s)
 	j.describe(s)
 	j.account(s)
+	was.endEpoch(s) // of the attempt and the size that the job had
 	next = instant.Earliest(next, j.progress(s), j.nextStall(s))
 	return Decision{
 		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: j.lacksPods(s),

@@ -22,15 +22,15 @@ const (
 // longestEstimate is how far ahead an end is still estimated.
 const longestEstimate = 10 * 365 * 24 * time.Hour
 
-// progress records how far the programs are, and returns when to do so again. At the end of the job, and when it stalls, it does so at once.
+// progress records how far the programs are, and returns when to do so again. At the end of the job, when it is suspended, and when it stalls, it does so at once.
 func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
-	j.endEpoch(s)
 	said, repeats := j.said(s)
 	if said == nil || gang.Finished(&j.Job.Status) {
 		return time.Time{}
 	}
-	stalls := gang.IsTrue(s, v1alpha1.ConditionStalled) && !gang.IsTrue(&j.Job.Status, v1alpha1.ConditionStalled)
-	if due := progressDue(s.Progress, said); due.After(j.Now) && !gang.Finished(s) && !stalls {
+	begins := func(c string) bool { return gang.IsTrue(s, c) && !gang.IsTrue(&j.Job.Status, c) }
+	now := gang.Finished(s) || begins(v1alpha1.ConditionStalled) || begins(v1alpha1.ConditionSuspended)
+	if due := progressDue(s.Progress, said); due.After(j.Now) && !now {
 		return due
 	}
 	if !sameProgress(s.Progress, said) {

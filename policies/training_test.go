@@ -226,6 +226,26 @@ func TestStepsThatAreTrainedAgainAndAgain(t *testing.T) {
 	check.Equal(t, "lost in a job that ends", 99_000, lost(s))
 }
 
+// What the programs have said last before a run ends counts, however it ends, and before a job is suspended.
+func TestTheLastStepOfARun(t *testing.T) {
+	for name, end := range map[string]func(*scene){
+		"a program fails":            func(s *scene) { s.fails(1, 1) },
+		"the Volcano Job is deleted": func(s *scene) { s.VolcanoJobs[0].Deleting = true },
+		"the job is suspended":       func(s *scene) { s.Job.Spec.Suspend = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.says(2, steps(1000, 5000))
+			s.after(time.Hour).decide()
+			s.says(2, steps(1250, 5000)) // no write tells of it
+			s.after(time.Minute)
+			end(s)
+			s.decide()
+			check.Equal(t, "step", 1250, *s.status().Progress.Step)
+		})
+	}
+}
+
 // What the ranks count may differ: the first step, the last one and the time of one are those of one rank.
 func TestFiguresOfOneRank(t *testing.T) {
 	s := supervised(3)

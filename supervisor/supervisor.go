@@ -245,14 +245,14 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Start:
 		return s.start(a)
 	case epoch.Stop:
-		go s.answer(s.afterStacks(a.Reason, s.keeper.Stop), epoch.Gone{})
+		go s.answer(s.afterStacks(a.Reason, true, s.keeper.Stop), epoch.Gone{})
 	case epoch.Clean:
 		go s.answer(s.keeper.Clean, epoch.Cleaned{})
 	case epoch.Forward:
 		if a.Reason == "" {
 			s.keeper.Forward(a.Signal)
 		} else {
-			go s.afterStacks(a.Reason, func() { s.keeper.Forward(a.Signal) })()
+			go s.afterStacks(a.Reason, false, func() { s.keeper.Forward(a.Signal) })() // the container has a grace period
 		}
 	case epoch.Report:
 		s.report = a.Report
@@ -262,12 +262,12 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	return nil
 }
 
-// afterStacks returns what does something once the log has said where the program is, if that is asked for.
-func (s *supervisor) afterStacks(reason string, do func()) func() {
+// afterStacks returns what does something once the log has said where the program is, if that is asked for, and what NCCL RAS says.
+func (s *supervisor) afterStacks(reason string, asksRAS bool, do func()) func() {
 	standstill := s.standstill
 	return func() {
 		if reason == epoch.Stalled {
-			s.keepStacks(standstill)
+			s.keepStacks(standstill, asksRAS)
 		}
 		do()
 	}

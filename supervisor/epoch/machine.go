@@ -48,7 +48,9 @@ type Machine struct {
 	// running reports whether the program runs, and processes what is known of all that it has started.
 	running   bool
 	processes processes
-	connected bool
+	// stopReason is why they were stopped last.
+	stopReason string
+	connected  bool
 	// stopped is when the last process of an earlier epoch had ended, atBarrier when the barrier of the epoch was reached, and started when
 	// the program was started in it; zero for never.
 	stopped, atBarrier, started time.Time
@@ -168,7 +170,7 @@ func (m *Machine) programEnded(exit *wire.Exit) {
 
 func (m *Machine) stop(reason string) {
 	if m.processes == unknown {
-		m.processes = stopping
+		m.processes, m.stopReason = stopping, reason
 		m.do(Stop{reason})
 	}
 }

@@ -287,6 +287,10 @@ func TestWhereAGangHangsIsAskedFirst(t *testing.T) {
 			moments: []moment{at(1, hangs(2)), at(2, signalled(syscall.SIGUSR1)), at(2, sigterm), at(3, exit(143))},
 			want:    begun + "persist 2, report STOPPING 2, stop for Stalled\nforward user defined signal 1\nreport TERMINATING 2\nreport TERMINATING 2 exit 143, end 143",
 		},
+		"nor where another order comes meanwhile": {
+			moments: []moment{at(1, hangs(2)), at(1, wait(2)), at(2, sigterm), at(3, exit(143))},
+			want:    begun + "persist 2, report STOPPING 2, stop for Stalled\n-\nreport TERMINATING 2\nreport TERMINATING 2 exit 143, end 143",
+		},
 		"one that is stopped for another reason may": {
 			moments: []moment{at(1, wait(2)), at(2, sigterm), at(3, exit(143))},
 			want:    begun + "persist 2, report STOPPING 2, stop\nreport TERMINATING 2, forward terminated\nreport TERMINATING 2 exit 143, end 143",

@@ -100,7 +100,7 @@ func (m *Machine) signal(s syscall.Signal) {
 		m.report(wire.State_STATE_TERMINATING)
 	}
 	switch {
-	case m.running && ending && m.processes == stopping && m.order.GetRestartReason() == Stalled:
+	case m.running && ending && m.processes == stopping && m.stopReason == Stalled:
 		// It is asked to end once it has said where it is.
 	case m.running && ending && m.order.GetStalled():
 		m.do(Forward{s, Stalled})
