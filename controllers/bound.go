@@ -1,5 +1,5 @@
-// Bound: pods that this process has bound, and the cache shows without a node for a while. Decided on as they were, they would be bound
-// again, and their gang would be short of them.
+// Bound: pods that this process has bound. The cache shows them without a node for a while. A decision on that would bind them again, and
+// count their gang as short of them.
 
 package controllers
 

@@ -36,7 +36,7 @@ func (s *supervisor) stacks(force bool) string { return stacks.Of(s.keeper.Statu
 
 // keepStacks has the log say where the program is. It is about to be stopped, so nothing is lost with one that ends by that. NCCL, which ends with it,
 // comes first, in the first ranks of each task: one answers for all. Its report is that of the last poll, if there is one: a later report may miss ranks that are stopped
-// already. Without such a poll it is asked, if there is time for that.
+// already. Without such a poll, RAS is asked only with asksRAS.
 func (s *supervisor) keepStacks(standstill string, asksRAS bool) {
 	if ras.Chosen(s.Environ) && (standstill != "" || asksRAS) {
 		var err error

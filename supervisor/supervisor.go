@@ -252,7 +252,7 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 		if a.Reason == "" {
 			s.keeper.Forward(a.Signal)
 		} else {
-			go s.afterStacks(a.Reason, false, func() { s.keeper.Forward(a.Signal) })() // the container has a grace period
+			go s.afterStacks(a.Reason, false, func() { s.keeper.Forward(a.Signal) })() // without a new report of RAS, which takes too much of the grace period
 		}
 	case epoch.Report:
 		s.report = a.Report
@@ -262,7 +262,8 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	return nil
 }
 
-// afterStacks returns what does something once the log has said where the program is, if that is asked for, and what NCCL RAS says.
+// afterStacks returns a function that calls do. For epoch.Stalled the log gets the stacks of the program first, and the report of NCCL RAS: that of
+// the last poll or, with asksRAS, a new one where there was no poll.
 func (s *supervisor) afterStacks(reason string, asksRAS bool, do func()) func() {
 	standstill := s.standstill
 	return func() {

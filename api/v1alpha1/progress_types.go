@@ -56,7 +56,7 @@ type ProgressStatus struct {
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 	// updateTime is when this was written. Changes are written after five minutes, after 30 s where the phase or the epoch is another one, and at
-	// once when the job ends or stalls.
+	// once when the job ends, stalls or is suspended.
 	// +optional
 	UpdateTime metav1.Time `json:"updateTime,omitempty"`
 }

@@ -273,7 +273,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// A program of a gang that hangs is asked where it is before it ends, whoever wants it to.
+// The program of a gang that hangs is asked where it is before it ends, by an order or by a signal.
 func TestWhereAGangHangsIsAskedFirst(t *testing.T) {
 	for name, test := range map[string]struct {
 		moments []moment
