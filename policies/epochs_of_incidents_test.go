@@ -167,6 +167,27 @@ func TestTheFirstExitIsTheCulpritAfterADryRun(t *testing.T) {
 	check.Equal(t, "cause", "llm-1-worker-2", s.incident(t).Cause.Pod)
 }
 
+// A rank that is given up stays the culprit: the others that ended did so after it.
+func TestTheFirstExitIsTheCulpritAfterItsRankIsGivenUp(t *testing.T) {
+	s := supervised(3, rule("all", on(v1alpha1.AnyEvent), step(v1alpha1.RestartProcesses, 0), step(v1alpha1.ShrinkTask, 300)))
+	s.Job.Spec.Tasks[0].MinReplicas = new(int32(2))
+	s.Job.Spec.RestartPolicy.ExcludeNodeSeconds = new(int32(600))
+	s.fails(2, 2)
+	s.decide()
+	s.leaves(0, 1, 7*time.Millisecond)
+	s.leaves(1, 1, 9*time.Millisecond)
+	for i := range s.Pods[:2] {
+		s.Pods[i].Process.State = gang.ProcessRunning
+	}
+	s.decide()
+	s.after(301 * time.Second).decide()
+	s.decide()
+	check.Equal(t, "steps", []string{"RestartProcesses@0", "ShrinkTask@301"}, s.fired(t))
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "cause", "llm-1-worker-2", s.incident(t).Cause.Pod)
+	check.Equal(t, "pods", "llm-1-worker-2", s.incident(t).Pods[0].Name)
+}
+
 // A program that fails after that of another task has ended well would wait for it without end in the pods that there are.
 func TestAProgramThatFailsAfterAnotherTaskHasCompleted(t *testing.T) {
 	tests := map[string]struct {

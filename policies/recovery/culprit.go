@@ -42,22 +42,23 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 
 // findCulprit names, of the programs that ended by themselves before the gang was restarted, the first as the cause of an incident
 // that one of them began, and the others as victims. It is done in the write that ends the incident: reports of exits come one after
-// the other, and would cost a write each.
+// the other, and would cost a write each. A rank that was given up since stays the cause.
 func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces && !f.DryRun })
 	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || replaced {
 		return
 	}
 	var exits []rules.Failure
+	stays := false
 	gang.EachRank(e.Effective, func(r gang.Rank) {
+		stays = stays || gang.PodName(e.Job, s.Attempt, r) == inc.Cause.Pod
 		if f, ok := e.ExitOf(s, e.Pod(r)); ok {
 			exits = append(exits, f)
 		}
 	})
-	if len(exits) == 0 {
-		return
+	if stays && len(exits) > 0 {
+		nameFirst(inc, exits)
 	}
-	nameFirst(inc, exits)
 }
 
 // nameLatest names the rank whose program has failed first since all ranks were last started by an incident, which is about to take a step

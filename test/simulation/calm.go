@@ -205,7 +205,7 @@ func (t *tenant) hasStepLeft(inc *v1alpha1.Incident) bool {
 	return int(last)+1 < len(steps) || (ofJob(inc.Trigger) && len(inc.Steps) == 0)
 }
 
-// rests reports whether every rank of an incident that is not back waits for room in an incident of its own.
+// rests reports whether every rank of an incident that is not back waits for room in an incident of its own. One whose pod has failed does not.
 func (t *tenant) rests(inc *v1alpha1.Incident) bool {
 	if inc.Trigger == v1alpha1.PodPending {
 		return false
@@ -216,7 +216,8 @@ func (t *tenant) rests(inc *v1alpha1.Incident) bool {
 			continue
 		}
 		waiting = true
-		if !slices.ContainsFunc(t.job.Status.Incidents, func(other v1alpha1.Incident) bool {
+		failed := t.findPod(func(p *pod) bool { return p.rank() == r && p.Attempt == t.job.Status.Attempt && p.Phase == corev1.PodFailed }) != nil
+		if failed || !slices.ContainsFunc(t.job.Status.Incidents, func(other v1alpha1.Incident) bool {
 			return other.Outcome == "" && other.Trigger == v1alpha1.PodPending && concerns(t.job, &other, r)
 		}) {
 			return false

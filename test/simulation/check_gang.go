@@ -227,7 +227,7 @@ func (r *record) checkCauses() {
 }
 
 // tellsCulprit reports whether the observation shows the exit that broke the collective, later ones and nothing else, and the pod stays
-// that it was in: one that a step for something else replaces in this very pass is looked at no more.
+// that it was in: one that a step for something else replaces in this very pass, or that the job no longer asks for, is looked at no more.
 func (r *record) tellsCulprit() bool {
 	c, shown := r.culprit, false
 	for i := range r.o.Pods {
@@ -237,7 +237,7 @@ func (r *record) tellsCulprit() bool {
 		case !r.onlyExits(p):
 			return false
 		case p.UID == c.uid:
-			shown = !replaced(r.s, p) && p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p) && !r.wasTaken(p)
+			shown = r.isRank(p) && !replaced(r.s, p) && p.LastExit != nil && *p.LastExit == c.exit && isForExit(r.o.Job, p) && !r.wasTaken(p)
 		case p.LastExit != nil && (!c.precedes(p.LastExit) || c.findsDown(p)):
 			return false
 		}

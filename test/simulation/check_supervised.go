@@ -126,16 +126,16 @@ func (r *record) allTrain(s *v1alpha1.TrainingJobStatus) bool {
 	return r.trains[s]
 }
 
-// findAllTrain looks at every rank.
+// findAllTrain looks at every rank. Until the gang has its place, it needs all of them.
 func (r *record) findAllTrain(s *v1alpha1.TrainingJobStatus) bool {
 	return !slices.ContainsFunc(ranksOf(r.o.Job, s), func(of rank) bool {
 		i := slices.IndexFunc(r.o.Pods, func(p gang.Pod) bool { return rankOf(&p) == of && p.Attempt == s.Attempt })
 		if i < 0 {
-			return nodeOf(s, of) != ""
+			return s.Placement == nil || nodeOf(s, of) != ""
 		}
 		p := &r.o.Pods[i]
 		switch {
-		case p.Phase == corev1.PodSucceeded && !replaced(s, p), nodeOf(s, of) == "" && p.Node == "":
+		case p.Phase == corev1.PodSucceeded && !replaced(s, p), s.Placement != nil && nodeOf(s, of) == "" && p.Node == "":
 			return false
 		case p.Gated || p.Deleting || replaced(s, p) || p.Process == nil || p.Process.Epoch != s.Epoch:
 			return true
@@ -253,7 +253,7 @@ func (r *record) checkRestarted(inc *v1alpha1.Incident) {
 	r.once("every rank is restarted in a history")
 }
 
-// checkFirstExit checks that a recovery in place names the program that ended first in the epoch before.
+// checkFirstExit checks that a recovery in place names the program that ended first in the epoch before, unless its rank was given up.
 func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
 	// A supervisor that has another container knows of no earlier exit.
 	replaces := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool {
@@ -262,8 +262,11 @@ func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
 	if inc.Trigger != v1alpha1.ProcessFailed || replaces {
 		return
 	}
-	exits := r.exitsBefore()
-	if len(exits) == 0 {
+	exits, stays := r.exitsBefore(), slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
+		p := r.seen(of)
+		return p != nil && p.Name == inc.Cause.Pod
+	})
+	if len(exits) == 0 || !stays {
 		return
 	}
 	first := slices.MinFunc(exits, func(a, b *gang.Pod) int { return fellAt(a).Compare(fellAt(b)) })

@@ -127,11 +127,13 @@ func (m *manager) pass(t *tenant, at stored) {
 	d := policies.Decide(&o)
 	m.noteLack(d.Lacking, o.Now)
 	m.job, m.status = at.job, &d.Status
+	overdue := t.ledger.overdue
 	t.recordOf(&o, &at.job.Status, &d.Status).checkOverdue()
 	if !isSame(&at.job.Status, &d.Status) {
 		m.write()
 		if at.version != t.version {
 			t.say("conflict: version %d is not %d", at.version, t.version)
+			t.ledger.overdue = overdue // what it has decided is lost
 			return
 		}
 		t.sayStatus(&at.job.Status, &d.Status)
