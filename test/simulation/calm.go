@@ -216,7 +216,9 @@ func (t *tenant) rests(inc *v1alpha1.Incident) bool {
 			continue
 		}
 		waiting = true
-		failed := t.findPod(func(p *pod) bool { return p.rank() == r && p.Attempt == t.job.Status.Attempt && p.Phase == corev1.PodFailed }) != nil
+		failed := t.findPod(func(p *pod) bool {
+			return p.rank() == r && p.Attempt == t.job.Status.Attempt && p.Phase == corev1.PodFailed
+		}) != nil
 		if failed || !slices.ContainsFunc(t.job.Status.Incidents, func(other v1alpha1.Incident) bool {
 			return other.Outcome == "" && other.Trigger == v1alpha1.PodPending && concerns(t.job, &other, r)
 		}) {
