@@ -129,13 +129,14 @@ func (r *record) allTrain(s *v1alpha1.TrainingJobStatus) bool {
 // findAllTrain looks at every rank. Until the gang has its place, it needs all of them.
 func (r *record) findAllTrain(s *v1alpha1.TrainingJobStatus) bool {
 	return !slices.ContainsFunc(ranksOf(r.o.Job, s), func(of rank) bool {
+		needed := s.Placement == nil || nodeOf(s, of) != ""
 		i := slices.IndexFunc(r.o.Pods, func(p gang.Pod) bool { return rankOf(&p) == of && p.Attempt == s.Attempt })
 		if i < 0 {
-			return s.Placement == nil || nodeOf(s, of) != ""
+			return needed
 		}
 		p := &r.o.Pods[i]
 		switch {
-		case p.Phase == corev1.PodSucceeded && !replaced(s, p), s.Placement != nil && nodeOf(s, of) == "" && p.Node == "":
+		case p.Phase == corev1.PodSucceeded && !replaced(s, p), !needed && p.Node == "":
 			return false
 		case p.Gated || p.Deleting || replaced(s, p) || p.Process == nil || p.Process.Epoch != s.Epoch:
 			return true
