@@ -42,7 +42,7 @@ func (e Engine) blame(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f r
 
 // findCulprit names, of the programs that ended by themselves before the gang was restarted, the first as the cause of an incident
 // that one of them began, and the others as victims. It is done in the write that ends the incident: reports of exits come one after
-// the other, and would cost a write each. A rank that was given up since stays the cause.
+// the other, and would cost a write each. Where the rank of the cause has been given up since, it is left as it is.
 func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	replaced := slices.ContainsFunc(inc.Steps, func(f v1alpha1.FiredStep) bool { return rules.ActionOf(f.Action).Replaces && !f.DryRun })
 	if inc.Trigger != v1alpha1.ProcessFailed || inc.Epoch == 0 || replaced {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -263,11 +264,10 @@ func (r *record) checkFirstExit(inc *v1alpha1.Incident) {
 	if inc.Trigger != v1alpha1.ProcessFailed || replaces {
 		return
 	}
-	exits, stays := r.exitsBefore(), slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
-		p := r.seen(of)
-		return p != nil && p.Name == inc.Cause.Pod
+	exits, asked := r.exitsBefore(), slices.ContainsFunc(ranksOf(r.o.Job, r.s), func(of rank) bool {
+		return fmt.Sprintf("%s-%d-%s-%d", r.o.Job.Name, r.s.Attempt, of.task, of.index) == inc.Cause.Pod
 	})
-	if len(exits) == 0 || !stays {
+	if len(exits) == 0 || !asked {
 		return
 	}
 	first := slices.MinFunc(exits, func(a, b *gang.Pod) int { return fellAt(a).Compare(fellAt(b)) })
