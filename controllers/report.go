@@ -35,6 +35,7 @@ func (r *TrainingJobReconciler) report(o *gang.Observation, now *v1alpha1.Traini
 	r.reportCondition(job, now, v1alpha1.ConditionRecovering)
 	r.reportCondition(job, now, v1alpha1.ConditionTopologyViolated)
 	r.reportCondition(job, now, v1alpha1.ConditionStalled)
+	r.reportCondition(job, now, v1alpha1.ConditionStraggler)
 	r.reportCondition(job, now, v1alpha1.ConditionHoldsRefused)
 	r.reportCondition(job, now, v1alpha1.ConditionSuspended)
 	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
@@ -71,7 +72,7 @@ func (r *TrainingJobReconciler) reportCondition(job *v1alpha1.TrainingJob, now *
 		v1alpha1.ReasonHoldsGranted:
 		return // said better by what caused it
 	case v1alpha1.ReasonVolcanoJobRefused, v1alpha1.ReasonPodsNotStarted, v1alpha1.ReasonPodsNotCreated,
-		v1alpha1.ReasonUnknownAction, v1alpha1.ReasonTierExceeded, v1alpha1.ReasonNoSteps:
+		v1alpha1.ReasonUnknownAction, v1alpha1.ReasonTierExceeded, v1alpha1.ReasonNoSteps, v1alpha1.ReasonOthersWait:
 		kind = corev1.EventTypeWarning
 	}
 	if condition == v1alpha1.ConditionFailed {

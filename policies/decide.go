@@ -38,7 +38,7 @@ func Decide(o *gang.Observation) Decision {
 	j.describe(s)
 	j.account(s)
 	was.endEpoch(s) // of the attempt and the size that the job had
-	next = instant.Earliest(next, j.progress(s), j.nextStall(s))
+	next = instant.Earliest(next, j.progress(s), j.nextStall(s), j.nextStraggler(s))
 	return Decision{
 		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: j.lacksPods(s),
 	}

@@ -21,6 +21,7 @@ func (j job) describe(s *v1alpha1.TrainingJobStatus) {
 	j.describeRecovering(s)
 	j.describeTopology(s)
 	j.describeStalled(s)
+	j.describeStraggler(s)
 	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !j.Job.Spec.Suspend && !gang.Finished(s) {
 		j.SetCondition(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}
@@ -40,6 +41,9 @@ func (j job) message(s *v1alpha1.TrainingJobStatus) string {
 	case v1alpha1.StateRunning:
 		if gang.IsTrue(s, v1alpha1.ConditionStalled) {
 			return told(v1alpha1.ConditionStalled)
+		}
+		if gang.IsTrue(s, v1alpha1.ConditionStraggler) {
+			return told(v1alpha1.ConditionStraggler)
 		}
 		if gang.IsTrue(s, v1alpha1.ConditionTopologyViolated) {
 			return told(v1alpha1.ConditionTopologyViolated)

@@ -128,10 +128,14 @@ var activities = map[process.Activity]wire.Activity{
 	process.Stopped: wire.Activity_ACTIVITY_STOPPED,
 }
 
-// show has the manager hear that the processes do something else.
-func (s *supervisor) show(a process.Activity) {
-	if was := s.activity; was != activities[a] {
-		s.activity = activities[a]
+// show has the manager hear that the processes do something else, and with the next report for how long they wait.
+func (s *supervisor) show(now process.Shown) {
+	s.waits = nil
+	if now.Waits >= 0 {
+		s.waits = new(int32(now.Waits))
+	}
+	if was := s.activity; was != activities[now.Activity] {
+		s.activity = activities[now.Activity]
 		s.client.Update(s.reportNow(time.Now()))
 	}
 }
@@ -140,7 +144,7 @@ func (s *supervisor) show(a process.Activity) {
 func (s *supervisor) reportNow(now time.Time) *wire.Report {
 	s.said, s.saidAt = s.steps.Last(), now
 	report := proto.CloneOf(s.report)
-	report.Activity, report.Addresses, report.Collectives = s.activity, s.addresses, s.collectives
+	report.Activity, report.WaitsPercent, report.Addresses, report.Collectives = s.activity, s.waits, s.addresses, s.collectives
 	switch report.State {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
 		report.Progress = s.said

@@ -80,9 +80,10 @@ type supervisor struct {
 	steps   *steps.Listener
 	file    *steps.File
 	printed *steps.Printed
-	// shown brings what the program's processes do, and activity is the last of that.
-	shown    chan process.Activity
+	// shown brings what the program's processes do, and activity and waits are the last of that.
+	shown    chan process.Shown
 	activity wire.Activity
+	waits    *int32
 	// endPolls ends the polls of NCCL; nil where there are none. Told brings what they say, and collectives is the last of that for the manager, nil for nothing, with the
 	// report where it stands still. Addresses are the pod's.
 	endPolls    context.CancelFunc
@@ -109,7 +110,7 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
 		steps:   &steps.Listener{},
-		shown:   make(chan process.Activity),
+		shown:   make(chan process.Shown),
 		told:    make(chan *ras.Collectives),
 	}
 	if o.LogPatterns != "" { // which may be of a later version

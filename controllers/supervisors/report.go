@@ -37,6 +37,8 @@ type Report struct {
 	MovedTime time.Time
 	// Activity is what the processes of the program do.
 	Activity wire.Activity
+	// Waits is the percentage of the last 50 s in which it waited; nil where that is not known.
+	Waits *int32
 	// Addresses of the pod, and Behind those of ranks that others wait for in collectives, which connect so many Hosts; 0 where nothing is known of them. StillTime is
 	// when a report first said that no rank launches one any more; zero where ranks do.
 	Addresses, Behind []netip.Addr
@@ -67,13 +69,21 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
-		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(),
+		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(), Waits: percentOf(m.WaitsPercent),
 		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), mostAddresses), Hosts: int(m.GetCollectives().GetHosts()),
 	}
 	if m.GetCollectives().GetStill() {
 		out.StillTime = now
 	}
 	return out, nil
+}
+
+// percentOf is a percentage; nil for none.
+func percentOf(n *int32) *int32 {
+	if n == nil || *n < 0 || *n > 100 {
+		return nil
+	}
+	return n
 }
 
 // mostAddresses is how many addresses are kept of a pod, and of ranks that are behind.

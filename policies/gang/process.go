@@ -44,6 +44,8 @@ type Process struct {
 	Progressed bool
 	// Activity is what all its processes do.
 	Activity Activity
+	// Waits is the percentage of the last 50 s in which it waited; nil where that is not known.
+	Waits *int32
 	// Addresses of the pod, by which Collectives name it, and what NCCL says to this supervisor of the collectives of its mesh; nil for nothing.
 	Addresses   []string
 	Collectives *Collectives

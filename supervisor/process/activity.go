@@ -37,10 +37,18 @@ const (
 // busyShare is the part of one processor from which on processes are busy.
 const busyShare = 0.02
 
+// Shown is what the last samples show.
+type Shown struct {
+	Activity Activity
+	// Waits is the percentage of the last 50 s in which the program waited: that of the first thread, of all its processes, that waited least; negative where
+	// that is not known.
+	Waits int
+}
+
 // sample is what the processes do at a time.
 type sample struct {
 	at               time.Time
-	used             map[identity]time.Duration
+	used, wanted     map[identity]time.Duration
 	blocked, stopped bool
 }
 
@@ -54,7 +62,7 @@ type Sampler struct {
 func NewSampler(k *Keeper) *Sampler { return &Sampler{keeper: k} }
 
 // Run takes samples until the context ends, and sends what each and those before it show.
-func (s *Sampler) Run(ctx context.Context, shown chan<- Activity) {
+func (s *Sampler) Run(ctx context.Context, shown chan<- Shown) {
 	ticker := time.NewTicker(samplePeriod)
 	defer ticker.Stop()
 	for {
@@ -72,27 +80,34 @@ func (s *Sampler) Run(ctx context.Context, shown chan<- Activity) {
 }
 
 // sample takes a sample, and returns what all of the last ones show. Threads besides the first are looked at only where the processes are idle: there may be many.
-func (s *Sampler) sample(now time.Time) Activity {
+func (s *Sampler) sample(now time.Time) Shown {
 	s.keeper.mu.Lock()
 	all := s.keeper.descendants()
 	s.keeper.mu.Unlock()
 	return s.take(now, all)
 }
 
-func (s *Sampler) take(now time.Time, all []process) Activity {
-	next := sample{at: now, used: map[identity]time.Duration{}}
+func (s *Sampler) take(now time.Time, all []process) Shown {
+	next := sample{at: now, used: map[identity]time.Duration{}, wanted: map[identity]time.Duration{}}
 	for _, p := range all {
 		next.used[p.identity] = p.used
+		if n, known := wanted(p.pid); known {
+			next.wanted[p.identity] = n
+		}
 		next.stopped = next.stopped || p.state == "T" || p.state == "t"
 		next.blocked = next.blocked || p.state == "D"
 	}
 	if n := len(s.last); n > 0 && !busy(s.last[n-1], next) {
 		next.blocked = next.blocked || slices.ContainsFunc(all, anyThreadBlocked)
 	}
-	if s.last = append(s.last, next); len(s.last) > samples {
+	if s.last = append(s.last, next); len(s.last) > waitSamples {
 		s.last = s.last[1:]
 	}
-	return activity(s.last)
+	shown := Shown{Activity: activity(s.last[max(0, len(s.last)-samples):]), Waits: -1}
+	if percent, known := waits(s.last); known {
+		shown.Waits = percent
+	}
+	return shown
 }
 
 // activity is what all samples show.

@@ -32,6 +32,38 @@ func TestActivity(t *testing.T) {
 	}
 }
 
+func TestWaits(t *testing.T) {
+	one, other, late := identity{1, "1"}, identity{2, "1"}, identity{3, "9"}
+	at := func(n int, wanted map[identity]time.Duration) sample {
+		return sample{at: time.Unix(int64(10*n), 0), wanted: wanted}
+	}
+	between := func(first, last map[identity]time.Duration) []sample {
+		return []sample{at(0, first), at(1, nil), at(2, nil), at(3, nil), at(4, nil), at(5, last)}
+	}
+	for name, tc := range map[string]struct {
+		of   []sample
+		want int
+	}{
+		"too few samples":            {between(map[identity]time.Duration{one: 0}, map[identity]time.Duration{one: 0})[1:], -1},
+		"one that computes":          {between(map[identity]time.Duration{one: time.Hour}, map[identity]time.Duration{one: time.Hour + 49*time.Second}), 2},
+		"of two the one that does":   {between(map[identity]time.Duration{one: 0, other: 0}, map[identity]time.Duration{one: 0, other: 20 * time.Second}), 60},
+		"all wait":                   {between(map[identity]time.Duration{one: 7}, map[identity]time.Duration{one: 7}), 100},
+		"one that has just begun":    {between(map[identity]time.Duration{one: 0}, map[identity]time.Duration{one: 0, late: 50 * time.Second}), 100},
+		"none that was there before": {between(nil, map[identity]time.Duration{late: 50 * time.Second}), -1},
+		"more than there was":        {between(map[identity]time.Duration{one: 0}, map[identity]time.Duration{one: time.Hour}), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			percent, known := waits(tc.of)
+			if !known {
+				percent = -1
+			}
+			check.Equal(t, "percent", tc.want, percent)
+		})
+	}
+	n, known := wanted(os.Getpid())
+	check.Equal(t, "known of a real one", true, known && n > 0)
+}
+
 // A program that has used a processor up to the moment from which on it waits for a device is blocked by the third sample after that, as one that is stopped is: a job may say
 // then that it has stalled, and says so once.
 func TestAProgramThatHasComputedBefore(t *testing.T) {
@@ -40,7 +72,7 @@ func TestAProgramThatHasComputedBefore(t *testing.T) {
 		p := process{identity: identity{-1, "1"}, state: "R"}
 		take := func(used time.Duration) {
 			now, p.used = now.Add(samplePeriod), p.used+used
-			does = s.take(now, []process{p})
+			does = s.take(now, []process{p}).Activity
 		}
 		for range samples {
 			take(time.Second)
@@ -66,14 +98,19 @@ func TestTheActivityOfAProcess(t *testing.T) {
 	}
 	defer k.Stop()
 	s, now := NewSampler(k), time.Unix(0, 0)
+	waited := 0
 	after := func(n int) (a Activity) {
 		for range n {
 			now = now.Add(samplePeriod)
-			a = s.sample(now)
+			shown := s.sample(now)
+			a, waited = shown.Activity, shown.Waits
 		}
 		return a
 	}
 	check.Equal(t, "while it sleeps", Idle, after(samples))
+	check.Equal(t, "waits by too few samples", -1, waited)
+	after(waitSamples - samples)
+	check.Equal(t, "waits by enough", true, waited >= 99)
 	k.Forward(syscall.SIGSTOP)
 	for awaited := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if all := k.descendants(); len(all) == 1 && all[0].state == "T" {
