@@ -51,7 +51,12 @@ func namesOf(told string) string {
 
 // nextStraggler is when the ranks are compared next; zero where nothing is known of them.
 func (j job) nextStraggler(s *v1alpha1.TrainingJobStatus) time.Time {
-	if !j.trains(s) || !j.makesSteps(s) || len(j.comparable(s)) == 0 {
+	known := false
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		known = known || (p != nil && p.Process != nil && p.Process.Waits != nil)
+	})
+	if !known || !j.trains(s) || !j.makesSteps(s) {
 		return time.Time{}
 	}
 	return j.Now.Add(stragglerPeriod)

@@ -23,7 +23,7 @@ import (
 // Job answers why a job is in its state.
 func Job(s *Snapshot) []Fact {
 	return slices.Concat(unseen(s), s.whole(identity), message(s), failed(s), completed(s), suspended(s), recovering(s), s.incidents(true),
-		nextStep(s), unscheduled(s), waiting(s), growing(s), ready(s), stalled(s), progress(s), unready(s), onBadNodes(s), spares(s), home(s), left(s), violated(s),
+		nextStep(s), unscheduled(s), waiting(s), growing(s), ready(s), stalled(s), straggles(s), progress(s), unready(s), onBadNodes(s), spares(s), home(s), left(s), violated(s),
 		s.incidents(false), s.whole(availability), s.whole(restarts), budget(s), holds(s), exclusions(s), illNodes(s), s.whole(events), unread(s))
 }
 
@@ -87,6 +87,7 @@ var (
 	stopped     = condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, "It has been suspended since")
 	violated    = condition(v1alpha1.ConditionTopologyViolated, metav1.ConditionTrue, "Its topology has been violated since")
 	stalled     = condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "It has stalled since")
+	straggles   = condition(v1alpha1.ConditionStraggler, metav1.ConditionTrue, "It has had a straggler since")
 	recovering  = condition(v1alpha1.ConditionRecovering, metav1.ConditionTrue, "It has been recovering since")
 	unscheduled = condition(v1alpha1.ConditionScheduled, metav1.ConditionFalse, "It has not been scheduled since")
 	ready       = condition(v1alpha1.ConditionRunning, metav1.ConditionTrue, "It has been running since")

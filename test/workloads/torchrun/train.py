@@ -16,6 +16,7 @@ import torch.distributed as dist
 STEPS = int(os.environ.get("STEPS", "60"))
 EVERY = int(os.environ.get("CHECKPOINT_EVERY", "10"))
 STEP_TIME = float(os.environ.get("STEP_TIME", "0.05"))
+WORK_TIME = float(os.environ.get("WORK_TIME", "0"))
 SHARED = os.environ.get("SHARED", "/shared")
 METRICS = os.environ.get("METRICS")
 
@@ -95,6 +96,22 @@ def spin(*_):
         pass
 
 
+slower = 1
+
+
+def slow_down(*_):
+    """Take three times as long for a step from now on: what SIGUSR2 has a rank do."""
+    global slower
+    slower = 3
+
+
+def work(seconds):
+    """Use a processor for so long."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
 launched = {"Broadcast": 0, "AllReduce": 0}
 
 
@@ -126,6 +143,7 @@ def reduce_bucket(_, bucket):
 
 def main():
     signal.signal(signal.SIGUSR1, spin)
+    signal.signal(signal.SIGUSR2, slow_down)
     torch.set_num_threads(1)  # the order of the sums does not depend on the machine
     torch.use_deterministic_algorithms(True)
     say("start", pid=os.getpid(), restarts=os.environ.get("TORCHELASTIC_RESTART_COUNT"), world=os.environ["WORLD_SIZE"])
@@ -145,6 +163,7 @@ def main():
         # Samples are drawn from the step and the rank alone: no stream to save.
         g = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
         x = torch.randn(16, 8, dtype=torch.float64, generator=g)
+        work(WORK_TIME * slower)
         loss = torch.nn.functional.mse_loss(model(x), torch.relu(x @ teacher))
         optimizer.zero_grad()
         loss.backward()

@@ -1,0 +1,45 @@
+// Stragglers: one rank takes three times as long as the others for each step.
+
+package real
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+)
+
+// The job says which rank the others wait for, and touches nothing for that. The ranks share two processors: what they wait for these is not for one another.
+func TestAStraggler(t *testing.T) {
+	if err := ground.LoadTorch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &scenario{Training: ground.NewTorchrun("straggler", 8, 100_000), t: t, ctx: context.WithoutCancel(t.Context())}
+	s.Supervise()
+	s.WithoutAgents()
+	s.setEnv("STEP_TIME", "0")
+	s.setEnv("WORK_TIME", "0.03")
+	s.removedAtTheEnd()
+	s.must(ground.Client().Create(s.ctx, s.Job))
+	s.must(s.AwaitJob(s.ctx, "the gang trains", func(job *v1alpha1.TrainingJob) bool {
+		p := job.Status.Progress
+		return job.Status.State == v1alpha1.StateRunning && p != nil && p.Step != nil
+	}))
+	before := s.pods()
+	const slow = 5
+	s.signal(slow, syscall.SIGUSR2)
+	s.must(s.AwaitJob(s.ctx, "the straggler is named", func(job *v1alpha1.TrainingJob) bool {
+		return meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStraggler)
+	}))
+	told := meta.FindStatusCondition(s.Job.Status.Conditions, v1alpha1.ConditionStraggler).Message
+	t.Log(told)
+	if want := "the other ranks of the task wait for " + before[slow].Name + " on " + before[slow].Spec.NodeName + ";"; !strings.HasPrefix(told, want) {
+		s.errorf("the job says %q, and not %q", told, want)
+	}
+	s.survivorsStay(before)
+	s.neverRestarted()
+}
