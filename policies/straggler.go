@@ -21,10 +21,9 @@ const (
 	stragglerPeriod = time.Minute
 	// stragglerStays is how long a straggler is said at least: a status that changes is a write.
 	stragglerStays = 10 * time.Minute
-	// othersWait is the percentage of their time from which on ranks wait for one that is slow. Ranks whose steps differ by a tenth at random wait for a fifth of theirs.
-	othersWait = 20
-	// lessWait is how many times less than half of its task a straggler waits.
-	lessWait = 4
+	// lessWait is how much less of its time than half of its task a straggler waits, in percent, and half of theirs at most. Ranks whose steps differ by a tenth at random wait
+	// alike in the long run.
+	lessWait = 20
 	// fewestCompared is how many ranks of a task are compared at least, and stragglersOf which part of them, one at least, may be stragglers: where more
 	// are, the work is not shared evenly.
 	fewestCompared = 3
@@ -82,11 +81,11 @@ func (j job) stragglers(s *v1alpha1.TrainingJobStatus) string {
 		usual := *pods[len(pods)/2].Process.Waits
 		var found []string
 		for _, p := range pods {
-			if *p.Process.Waits*lessWait <= usual {
+			if waits := *p.Process.Waits; waits+lessWait <= usual && 2*waits <= usual {
 				found = append(found, p.Name+" on "+p.Node)
 			}
 		}
-		if usual < othersWait || len(found) == 0 || len(found) > max(1, len(pods)/stragglersOf) {
+		if len(found) == 0 || len(found) > max(1, len(pods)/stragglersOf) {
 			continue
 		}
 		slices.Sort(found)

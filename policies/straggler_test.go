@@ -33,15 +33,15 @@ func (s *scene) straggler() string {
 }
 
 func TestStragglers(t *testing.T) {
-	const named = "True OthersWait: the other ranks of the task wait for llm-1-worker-0 on n00; half of all wait for 60% of the time, and a straggler for 15%"
+	const named = "True OthersWait: the other ranks of the task wait for llm-1-worker-0 on n00; half of all wait for 60% of the time, and a straggler for 30%"
 	for name, tc := range map[string]struct {
 		waits  []int32
 		change func(*scene)
 		want   string
 	}{
-		"one of four":                        {[]int32{15, 60}, func(*scene) {}, named},
+		"one of four":                        {[]int32{30, 60}, func(*scene) {}, named},
 		"all wait alike":                     {[]int32{50, 60}, func(*scene) {}, "none"},
-		"one waits less, and not little":     {[]int32{16, 60}, func(*scene) {}, "none"},
+		"one waits less, and not by half":    {[]int32{31, 60}, func(*scene) {}, "none"},
 		"the others hardly wait":             {[]int32{0, 19}, func(*scene) {}, "none"},
 		"two of four":                        {[]int32{15, 15, 60}, func(*scene) {}, "none"},
 		"no rank waits, as where GPUs do":    {[]int32{0}, func(*scene) {}, "none"},

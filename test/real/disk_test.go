@@ -110,7 +110,9 @@ func run(name string, args ...string) error {
 func (s *scenario) setEnv(name, value string) {
 	for i := range s.Job.Spec.Tasks {
 		container := &s.Job.Spec.Tasks[i].Template.Spec.Containers[0]
-		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: value})
+		others := slices.DeleteFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == name })
+		others = append(others, corev1.EnvVar{Name: name, Value: value})
+		container.Env = others
 	}
 }
 
