@@ -164,7 +164,7 @@ func (r Report) equal(other Report) bool {
 		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
 		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() && r.Progress.GetExpectedMicros() == other.Progress.GetExpectedMicros() &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed &&
-		r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
+		(r.Waits == nil) == (other.Waits == nil) && r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
 }
 
 // moved reports whether a later report says another step or phase.
