@@ -128,21 +128,30 @@ var activities = map[process.Activity]wire.Activity{
 	process.Stopped: wire.Activity_ACTIVITY_STOPPED,
 }
 
-// show has the manager hear that the processes do something else, and with the next report for how long they wait.
+// show has the manager hear that the processes do something else, and for how long they wait, if that is another part of the time than it heard.
 func (s *supervisor) show(now process.Shown) {
 	s.waits = nil
 	if now.Waits >= 0 {
 		s.waits = new(int32(now.Waits))
 	}
-	if was := s.activity; was != activities[now.Activity] {
+	if was := s.activity; was != activities[now.Activity] || !alike(s.waits, s.toldWaits) {
 		s.activity = activities[now.Activity]
 		s.client.Update(s.reportNow(time.Now()))
 	}
 }
 
+// alike reports whether two percentages differ by little.
+func alike(a, b *int32) bool {
+	const little = 10
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a-*b < little && *b-*a < little
+}
+
 // reportNow is the machine's last report with what the program says. A program that is stopped for a later epoch says nothing in that.
 func (s *supervisor) reportNow(now time.Time) *wire.Report {
-	s.said, s.saidAt = s.steps.Last(), now
+	s.said, s.saidAt, s.toldWaits = s.steps.Last(), now, s.waits
 	report := proto.CloneOf(s.report)
 	report.Activity, report.WaitsPercent, report.Addresses, report.Collectives = s.activity, s.waits, s.addresses, s.collectives
 	switch report.State {

@@ -84,6 +84,8 @@ type supervisor struct {
 	shown    chan process.Shown
 	activity wire.Activity
 	waits    *int32
+	// toldWaits is what the manager heard of waits.
+	toldWaits *int32
 	// endPolls ends the polls of NCCL; nil where there are none. Told brings what they say, and collectives is the last of that for the manager, nil for nothing, with the
 	// report where it stands still. Addresses are the pod's.
 	endPolls    context.CancelFunc
