@@ -42,13 +42,13 @@ func (j job) message(s *v1alpha1.TrainingJobStatus) string {
 		if gang.IsTrue(s, v1alpha1.ConditionStalled) {
 			return told(v1alpha1.ConditionStalled)
 		}
-		if gang.IsTrue(s, v1alpha1.ConditionStraggler) {
-			return told(v1alpha1.ConditionStraggler)
-		}
 		if gang.IsTrue(s, v1alpha1.ConditionTopologyViolated) {
 			return told(v1alpha1.ConditionTopologyViolated)
 		}
-		return j.silentStory()
+		if story := j.silentStory(); story != "" || !gang.IsTrue(s, v1alpha1.ConditionStraggler) {
+			return story
+		}
+		return told(v1alpha1.ConditionStraggler)
 	case v1alpha1.StateQueued, v1alpha1.StateRefused:
 		return told(v1alpha1.ConditionScheduled)
 	case v1alpha1.StateStarting:

@@ -13,119 +13,143 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 const (
-	// stragglerPeriod is how often the ranks of a gang are compared, and how long after a step that was heard of.
+	// stragglerPeriod is how often the ranks of a gang are compared, and how long after a step that was heard of. A straggler is one by two looks, which share no time.
 	stragglerPeriod = time.Minute
 	// stragglerStays is how long a straggler is said at least: a status that changes is a write.
 	stragglerStays = 10 * time.Minute
-	// lessWait is how much less of its time than half of its task a straggler waits, in percent, and half of theirs at most. Ranks whose steps differ by a tenth at random wait
-	// alike in the long run.
-	lessWait = 20
 	// fewestCompared is how many ranks of a task are compared at least, and stragglersOf which part of them, one at least, may be stragglers: where more
 	// are, the work is not shared evenly.
 	fewestCompared = 3
 	stragglersOf   = 8
 )
 
-// describeStraggler says which ranks the others wait for. It is said for a while, whatever follows. A job that never had one has no such condition.
+// gap is between a rank and half of its task: it waits for so many percentage points less of its time, and for such a percentage of theirs at most.
+type gap struct{ points, percent int32 }
+
+// A straggler begins with a wide gap, and is one while there is a narrow one. Ranks whose steps differ by a tenth at random wait alike in the long run.
+var (
+	wide   = gap{20, 50}
+	narrow = gap{10, 75}
+)
+
+// describeStraggler says which ranks the others wait for: it is unknown from the first look that finds one to the second. While nothing is known of the ranks it stays as it
+// is. A job of which none was ever found has no such condition.
 func (j job) describeStraggler(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStraggler)
-	is := c != nil && c.Status == metav1.ConditionTrue
-	switch told := j.stragglers(s); {
-	case !is && told != "":
-		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, told)
-	case is && !j.trains(s), is && namesOf(told) != namesOf(c.Message) && !c.LastTransitionTime.Add(stragglerStays).After(j.Now):
+	if c == nil {
+		c = &metav1.Condition{Status: metav1.ConditionFalse}
+	}
+	known := j.comparable(s)
+	none := func() {
 		j.SetCondition(s, v1alpha1.ConditionStraggler, false, v1alpha1.ReasonNoStraggler, "no ranks are known that the others wait for")
 	}
-}
-
-// namesOf is the part of a message that names ranks.
-func namesOf(told string) string {
-	names, _, _ := strings.Cut(told, ";")
-	return names
+	lasts := func(d time.Duration) bool { return !c.LastTransitionTime.Add(d).After(j.Now) }
+	switch told := known.story(); {
+	case c.Status != metav1.ConditionFalse && !j.trains(s):
+		none()
+	case len(known) == 0:
+	case c.Status == metav1.ConditionFalse && told != "":
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionStraggler, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonOthersMayWait, Message: told,
+			ObservedGeneration: j.Job.Generation, LastTransitionTime: metav1.NewTime(j.Now),
+		})
+	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod) && told != "" && j.stays(s, known, c.Message, wide):
+		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, told)
+	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod), c.Status == metav1.ConditionTrue && lasts(stragglerStays) && !j.stays(s, known, c.Message, narrow):
+		none()
+	}
 }
 
 // nextStraggler is when the ranks are compared next; zero where nothing is known of them.
 func (j job) nextStraggler(s *v1alpha1.TrainingJobStatus) time.Time {
-	known := false
-	gang.EachRank(j.Effective, func(r gang.Rank) {
-		p := j.Pod(r)
-		known = known || (p != nil && p.Process != nil && p.Process.Waits != nil)
-	})
-	if !known || !j.trains(s) || !j.makesSteps(s) {
+	if len(j.comparable(s)) == 0 {
 		return time.Time{}
 	}
 	return j.Now.Add(stragglerPeriod)
 }
 
-// makesSteps reports whether a rank has made a step a moment ago.
-func (j job) makesSteps(s *v1alpha1.TrainingJobStatus) bool {
-	var moved time.Time
+// stays reports whether a rank that a message names still waits less than half of its task by a gap, or it is not known how long that waits.
+func (j job) stays(s *v1alpha1.TrainingJobStatus, known comparison, told string, by gap) bool {
+	stays := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {
-		if p := j.Pod(r); p != nil && !gang.IsStale(s, p) && p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil {
-			moved = instant.Latest(moved, p.Training.MovedTime)
+		p := j.Pod(r)
+		if p == nil || !strings.Contains(told, placeOf(p)+",") {
+			return
 		}
+		pods, is := known[r.Task]
+		stays = stays || !is || by.isTo(p, usual(pods))
 	})
-	return moved.Add(stragglerPeriod).After(j.Now)
+	return stays
 }
 
-// stragglers tells of the ranks that the others of their task wait for; empty for none.
-func (j job) stragglers(s *v1alpha1.TrainingJobStatus) string {
-	if !j.trains(s) || gang.IsTrue(s, v1alpha1.ConditionStalled) || !j.makesSteps(s) {
+func placeOf(p *gang.Pod) string { return p.Name + " on " + p.Node }
+
+// comparison is the pods of each task whose ranks say for how long they wait, by that.
+type comparison map[string][]*gang.Pod
+
+// usual is the percentage of their time for which half of some ranks wait, which are in order.
+func usual(pods []*gang.Pod) int32 { return *pods[len(pods)/2].Process.Waits }
+
+// isTo reports whether there is such a gap between a rank and what is usual.
+func (g gap) isTo(p *gang.Pod, usual int32) bool {
+	waits := *p.Process.Waits
+	return waits+g.points <= usual && 100*waits <= g.percent*usual
+}
+
+// story tells of the ranks that the others of their tasks wait for; empty for none.
+func (c comparison) story() string {
+	var found []string
+	for _, pods := range c {
+		of := len(found)
+		for _, p := range pods {
+			if wide.isTo(p, usual(pods)) {
+				found = append(found, fmt.Sprintf("%s, which waits for %d%% of its time and half of its task for %d%%", placeOf(p), *p.Process.Waits, usual(pods)))
+			}
+		}
+		if len(found)-of > max(1, len(pods)/stragglersOf) {
+			found = found[:of]
+		}
+	}
+	if len(found) == 0 {
 		return ""
 	}
-	for _, pods := range j.comparable(s) {
-		usual := *pods[len(pods)/2].Process.Waits
-		var found []string
-		for _, p := range pods {
-			if waits := *p.Process.Waits; waits+lessWait <= usual && 2*waits <= usual {
-				found = append(found, p.Name+" on "+p.Node)
-			}
+	slices.Sort(found)
+	if n := len(found) - maxRanksTold; n > 0 {
+		found = append(found[:maxRanksTold], fmt.Sprintf("and %d more", n))
+	}
+	return "the others may wait for " + strings.Join(found, "; ")
+}
+
+// comparable are the tasks whose ranks all train and say for how long they wait. None is while no step is heard of.
+func (j job) comparable(s *v1alpha1.TrainingJobStatus) comparison {
+	out, unknown, stepped := comparison{}, map[string]bool{}, false
+	if !j.trains(s) || gang.IsTrue(s, v1alpha1.ConditionStalled) {
+		return out
+	}
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		if p == nil || gang.IsStale(s, p) || p.Process == nil || p.Process.State != gang.ProcessRunning || p.Process.Epoch != s.Epoch {
+			unknown[r.Task] = true
+			return
 		}
-		if len(found) == 0 || len(found) > max(1, len(pods)/stragglersOf) {
+		said := p.Training
+		if said == nil || said.Epoch != s.Epoch {
+			said = &gang.TrainingProgress{}
+		}
+		stepped = stepped || (said.Step != nil && said.MovedTime.After(p.Process.HeardSince) && said.MovedTime.Add(stragglerPeriod).After(j.Now))
+		trains := said.Phase == "" || said.Phase == v1alpha1.PhaseTrain
+		unknown[r.Task] = unknown[r.Task] || p.Process.Waits == nil || !trains
+		out[r.Task] = append(out[r.Task], p)
+	})
+	for task, pods := range out {
+		if unknown[task] || !stepped || len(pods) < fewestCompared || !j.IsSupervised(task) {
+			delete(out, task)
 			continue
 		}
-		slices.Sort(found)
-		return fmt.Sprintf("the other ranks of the task wait for %s; half of all wait for %d%% of the time, and a straggler for %d%%",
-			strings.Join(cutTo(found, maxRanksTold), ", "), usual, *pods[0].Process.Waits)
+		slices.SortStableFunc(pods, func(a, b *gang.Pod) int { return int(*a.Process.Waits - *b.Process.Waits) })
 	}
-	return ""
-}
-
-// cutTo are the first of some names, and how many more there are.
-func cutTo(names []string, most int) []string {
-	if len(names) <= most {
-		return names
-	}
-	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
-}
-
-// comparable are the pods of each task whose ranks all train and say how long they wait, by that.
-func (j job) comparable(s *v1alpha1.TrainingJobStatus) (tasks [][]*gang.Pod) {
-	for i := range j.Effective.Spec.Tasks {
-		task, known := j.Effective.Spec.Tasks[i].Name, true
-		var pods []*gang.Pod
-		gang.EachRank(j.Effective, func(r gang.Rank) {
-			if r.Task != task {
-				return
-			}
-			p := j.Pod(r)
-			known = known && p != nil && !gang.IsStale(s, p) && p.Process != nil && p.Process.State == gang.ProcessRunning &&
-				p.Process.Epoch == s.Epoch && p.Process.Waits != nil && trainsNow(p)
-			pods = append(pods, p)
-		})
-		if known && len(pods) >= fewestCompared && j.IsSupervised(task) {
-			slices.SortFunc(pods, func(a, b *gang.Pod) int { return int(*a.Process.Waits - *b.Process.Waits) })
-			tasks = append(tasks, pods)
-		}
-	}
-	return tasks
-}
-
-// trainsNow reports whether a program may make training steps.
-func trainsNow(p *gang.Pod) bool {
-	return p.Training == nil || p.Training.Phase == "" || p.Training.Phase == v1alpha1.PhaseTrain
+	return out
 }

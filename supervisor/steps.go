@@ -106,7 +106,7 @@ func withoutProxy(environ []string) []string {
 func (s *supervisor) forget() {
 	_ = os.Remove(filepath.Join(filepath.Dir(s.EpochFile), progressFile))
 	s.steps.Reset()
-	s.said, s.collectives, s.standstill = nil, nil, ""
+	s.said, s.waits, s.collectives, s.standstill = nil, nil, nil, ""
 }
 
 // say has the manager hear what the program says, where it is time for that.
@@ -128,10 +128,10 @@ var activities = map[process.Activity]wire.Activity{
 	process.Stopped: wire.Activity_ACTIVITY_STOPPED,
 }
 
-// show has the manager hear that the processes do something else, and for how long they wait, if that is another part of the time than it heard.
+// show has the manager hear that the processes do something else, and for how much of the time they wait, if it heard otherwise.
 func (s *supervisor) show(now process.Shown) {
 	s.waits = nil
-	if now.Waits >= 0 {
+	if now.Waits >= 0 && !now.WaitsSince.Before(s.steps.SteadySince(time.Now())) {
 		s.waits = new(int32(now.Waits))
 	}
 	if was := s.activity; was != activities[now.Activity] || !alike(s.waits, s.toldWaits) {
@@ -142,7 +142,7 @@ func (s *supervisor) show(now process.Shown) {
 
 // alike reports whether two percentages differ by little.
 func alike(a, b *int32) bool {
-	const little = 10
+	const little = 5
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -153,7 +153,10 @@ func alike(a, b *int32) bool {
 func (s *supervisor) reportNow(now time.Time) *wire.Report {
 	s.said, s.saidAt, s.toldWaits = s.steps.Last(), now, s.waits
 	report := proto.CloneOf(s.report)
-	report.Activity, report.WaitsPercent, report.Addresses, report.Collectives = s.activity, s.waits, s.addresses, s.collectives
+	report.Activity, report.Addresses, report.Collectives = s.activity, s.addresses, s.collectives
+	if report.State == wire.State_STATE_RUNNING {
+		report.WaitsPercent = s.waits
+	}
 	switch report.State {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
 		report.Progress = s.said

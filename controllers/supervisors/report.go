@@ -37,7 +37,7 @@ type Report struct {
 	MovedTime time.Time
 	// Activity is what the processes of the program do.
 	Activity wire.Activity
-	// Waits is the percentage of the last 50 s in which it waited; nil where that is not known.
+	// Waits is the percentage of the last 50 s for which it waited; nil where that is not known, or no steps came for part of them.
 	Waits *int32
 	// Addresses of the pod, and Behind those of ranks that others wait for in collectives, which connect so many Hosts; 0 where nothing is known of them. StillTime is
 	// when a report first said that no rank launches one any more; zero where ranks do.
@@ -156,15 +156,15 @@ func tail(message string) string {
 	return strings.ToValidUTF8(message[len(message)-maxMessage:], "")
 }
 
-// equal reports whether another report says the same, steps and activity apart: these change every few seconds. The reconciler looks at
-// them when a step is due.
+// equal reports whether a later report says the same, steps, activity and waits apart, save the first of these: they change every few seconds. The reconciler looks
+// at them when a step is due, or each minute.
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
 		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() && r.Progress.GetExpectedMicros() == other.Progress.GetExpectedMicros() &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed &&
-		(r.Waits == nil) == (other.Waits == nil) && r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
+		(r.Waits != nil || other.Waits == nil) && r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
 }
 
 // moved reports whether a later report says another step or phase.

@@ -44,7 +44,7 @@ type Process struct {
 	Progressed bool
 	// Activity is what all its processes do.
 	Activity Activity
-	// Waits is the percentage of the last 50 s in which it waited; nil where that is not known.
+	// Waits is the percentage of the last 50 s for which it waited; nil where that is not known, or no steps came for part of them.
 	Waits *int32
 	// Addresses of the pod, by which Collectives name it, and what NCCL says to this supervisor of the collectives of its mesh; nil for nothing.
 	Addresses   []string

@@ -40,9 +40,10 @@ const busyShare = 0.02
 // Shown is what the last samples show.
 type Shown struct {
 	Activity Activity
-	// Waits is the percentage of the last 50 s in which the program waited: that of the first thread, of all its processes, that waited least; negative where
-	// that is not known.
-	Waits int
+	// Waits is the percentage of the time since WaitsSince, 50 s ago, for which the program waited: its first thread, or that of the worker of torchrun's that waited least. It is
+	// negative where that is not known.
+	Waits      int
+	WaitsSince time.Time
 }
 
 // sample is what the processes do at a time.
@@ -69,9 +70,9 @@ func (s *Sampler) Run(ctx context.Context, shown chan<- Shown) {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticker.C:
+		case <-ticker.C:
 			select {
-			case shown <- s.sample(now):
+			case shown <- s.sample(time.Now()): // a ticker's time is when it was due
 			case <-ctx.Done():
 				return
 			}
@@ -91,11 +92,13 @@ func (s *Sampler) take(now time.Time, all []process) Shown {
 	next := sample{at: now, used: map[identity]time.Duration{}, wanted: map[identity]time.Duration{}}
 	for _, p := range all {
 		next.used[p.identity] = p.used
-		if n, known := wanted(p.pid); known {
-			next.wanted[p.identity] = n
-		}
 		next.stopped = next.stopped || p.state == "T" || p.state == "t"
 		next.blocked = next.blocked || p.state == "D"
+	}
+	for _, p := range trainers(all) {
+		if n, known := wanted(p.pid); known {
+			next.wanted[p] = n
+		}
 	}
 	if n := len(s.last); n > 0 && !busy(s.last[n-1], next) {
 		next.blocked = next.blocked || slices.ContainsFunc(all, anyThreadBlocked)
@@ -105,7 +108,7 @@ func (s *Sampler) take(now time.Time, all []process) Shown {
 	}
 	shown := Shown{Activity: activity(s.last[max(0, len(s.last)-samples):]), Waits: -1}
 	if percent, known := waits(s.last); known {
-		shown.Waits = percent
+		shown.Waits, shown.WaitsSince = percent, s.last[0].at
 	}
 	return shown
 }

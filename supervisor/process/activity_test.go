@@ -3,6 +3,9 @@ package process
 import (
 	"log/slog"
 	"os"
+	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -62,6 +65,41 @@ func TestWaits(t *testing.T) {
 	}
 	n, known := wanted(os.Getpid())
 	check.Equal(t, "known of a real one", true, known && n > 0)
+}
+
+// What torchrun starts is looked at, or else the program itself, and not what these start.
+func TestTrainers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		program string
+		want    string
+	}{
+		"a program that loads data": {`sleep 1000 & exec sleep 2000`, "sleep 2000"},
+		"a script":                  {`sleep 1000 & wait`, "sh -c"},
+		"workers of torchrun":       {`for i in 1 2; do LOCAL_RANK=$i sh -c 'sleep 1000 & exec sleep 2000' & done; wait`, "sleep 2000, sleep 2000"},
+		"a container with a rank":   {`export LOCAL_RANK=0; exec sh -c 'sleep 1000 & exec sleep 2000'`, "sleep 2000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := exec.Command("sh", "-c", tc.program)
+			program.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := program.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = syscall.Kill(-program.Process.Pid, syscall.SIGKILL)
+				_ = program.Wait()
+			}()
+			var got []string
+			for awaited := time.Now().Add(time.Minute); strings.Join(got, ", ") != tc.want && time.Now().Before(awaited); time.Sleep(time.Millisecond) {
+				got = nil
+				for _, p := range trainers((&Keeper{}).descendants()) {
+					text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+					words := append(strings.Split(string(text), "\x00"), "", "")
+					got = append(got, words[0]+" "+words[1])
+				}
+			}
+			check.Equal(t, "trainers", tc.want, strings.Join(got, ", "))
+		})
+	}
 }
 
 // A program that has used a processor up to the moment from which on it waits for a device is blocked by the third sample after that, as one that is stopped is: a job may say

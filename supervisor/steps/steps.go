@@ -51,6 +51,16 @@ func (l *Listener) Last() *wire.Progress {
 	return last
 }
 
+// SteadySince is since when the program has said steps without a pause, and no other phase: now, if it pauses. It is zero for one that says neither.
+func (l *Listener) SteadySince(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pace.heard > 0 && l.pace.pauses(now.Sub(l.pace.last)) {
+		return now
+	}
+	return l.pace.steady
+}
+
 // hear takes what a program says now, if it is still the program. What it does not name stays. A program that says a phase says all of them.
 func (l *Listener) hear(program int, now time.Time, p *wire.Progress) {
 	l.take(program, now, p, p.GetPhase() != wire.Phase_PHASE_UNSPECIFIED)

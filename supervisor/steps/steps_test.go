@@ -2,6 +2,7 @@ package steps
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,6 +57,46 @@ func TestStepsOfCheckpoints(t *testing.T) {
 	l.hear(0, t0, step(250))
 	l.Saved(t0, 200)
 	same(t, "of a program that says its steps", &wire.Progress{Step: new(int64(250)), CheckpointStep: new(int64(200))}, l.Last())
+}
+
+// While a rank pauses, the others wait for it, as it saves a checkpoint.
+func TestStepsThatAreSteady(t *testing.T) {
+	const start = 4 * time.Second
+	train, evaluate := wire.Phase_PHASE_TRAIN, wire.Phase_PHASE_EVALUATE
+	for name, tc := range map[string]struct {
+		steps  []time.Duration // at which steps are said
+		phases map[time.Duration]wire.Phase
+		now    time.Duration
+		want   time.Duration
+	}{
+		"no step":                       {nil, nil, start, 0},
+		"one step":                      {[]time.Duration{start}, nil, start, start},
+		"two steps":                     {[]time.Duration{start, start + 2}, nil, start + 2, start + 2},
+		"after two steps":               {[]time.Duration{4e9, 6e9, 8e9, 10e9}, nil, 12e9, 6e9},
+		"steps that become slower":      {[]time.Duration{4e9, 6e9, 8e9, 14e9, 20e9}, nil, 25e9, 6e9},
+		"during a pause":                {[]time.Duration{4e9, 6e9, 8e9}, nil, 20e9, 20e9},
+		"after a pause":                 {[]time.Duration{4e9, 6e9, 8e9, 20e9, 22e9}, nil, 24e9, 20e9},
+		"after steps that are slow now": {[]time.Duration{4e9, 6e9, 8e9, 20e9, 32e9, 44e9}, nil, 50e9, 20e9},
+		"a pause of a step":             {[]time.Duration{4e9, 4e9 + 1, 4e9 + 2, 4.9e9}, nil, 5e9, 4e9 + 1},
+		"after an evaluation":           {[]time.Duration{4e9, 6e9, 8e9}, map[time.Duration]wire.Phase{8e9: evaluate, 9e9: train}, 10e9, 9e9},
+		"phases alone":                  {nil, map[time.Duration]wire.Phase{7e9: train}, 10e9, 7e9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l Listener
+			for i, at := range tc.steps {
+				l.hear(0, t0.Add(at), step(int64(i+1)))
+			}
+			for _, at := range slices.Sorted(maps.Keys(tc.phases)) {
+				l.hear(0, t0.Add(at), &wire.Progress{Phase: tc.phases[at]})
+			}
+			since := l.SteadySince(t0.Add(tc.now))
+			if tc.want == 0 {
+				check.Equal(t, "since", time.Time{}, since)
+			} else {
+				check.Equal(t, "since", t0.Add(tc.want), since)
+			}
+		})
+	}
 }
 
 // What an earlier program said, or a door read of it, is nothing of the next one's.

@@ -241,8 +241,8 @@ type Report struct {
 	Addresses [][]byte `protobuf:"bytes,13,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Collectives are what NCCL's RAS service says of the ranks that this program's communicators connect; absent where it says nothing, and while the gang has not stalled.
 	Collectives *Collectives `protobuf:"bytes,14,opt,name=collectives,proto3" json:"collectives,omitempty"`
-	// Waits_percent is for how much of the last 50 s the program waited, 0 to 100: the first thread, of all its processes, that waited least. It is absent
-	// where that is not known.
+	// Waits_percent is for how much of the last 50 s the program waited, 0 to 100: its first thread, or that of the worker of torchrun's that waited least. It is absent
+	// where that is not known, and where the program said steps before and none for part of the time.
 	WaitsPercent  *int32 `protobuf:"varint,15,opt,name=waits_percent,json=waitsPercent,proto3,oneof" json:"waits_percent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
