@@ -56,9 +56,9 @@ func (j job) describeStraggler(s *v1alpha1.TrainingJobStatus) {
 			Type: v1alpha1.ConditionStraggler, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonOthersMayWait, Message: told,
 			ObservedGeneration: j.Job.Generation, LastTransitionTime: metav1.NewTime(j.Now),
 		})
-	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod) && told != "" && j.stays(s, known, c.Message, wide):
+	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod) && told != "" && j.stays(known, c.Message, wide):
 		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, told)
-	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod), c.Status == metav1.ConditionTrue && lasts(stragglerStays) && !j.stays(s, known, c.Message, narrow):
+	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod), c.Status == metav1.ConditionTrue && lasts(stragglerStays) && !j.stays(known, c.Message, narrow):
 		none()
 	}
 }
@@ -72,7 +72,7 @@ func (j job) nextStraggler(s *v1alpha1.TrainingJobStatus) time.Time {
 }
 
 // stays reports whether a rank that a message names still waits less than half of its task by a gap, or it is not known how long that waits.
-func (j job) stays(s *v1alpha1.TrainingJobStatus, known comparison, told string, by gap) bool {
+func (j job) stays(known comparison, told string, by gap) bool {
 	stays := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
@@ -131,17 +131,13 @@ func (j job) comparable(s *v1alpha1.TrainingJobStatus) comparison {
 	}
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		if p == nil || gang.IsStale(s, p) || p.Process == nil || p.Process.State != gang.ProcessRunning || p.Process.Epoch != s.Epoch {
+		if !runsNow(s, p) {
 			unknown[r.Task] = true
 			return
 		}
-		said := p.Training
-		if said == nil || said.Epoch != s.Epoch {
-			said = &gang.TrainingProgress{}
-		}
-		stepped = stepped || (said.Step != nil && said.MovedTime.After(p.Process.HeardSince) && said.MovedTime.Add(stragglerPeriod).After(j.Now))
-		trains := said.Phase == "" || said.Phase == v1alpha1.PhaseTrain
-		unknown[r.Task] = unknown[r.Task] || p.Process.Waits == nil || !trains
+		steps, pauses := j.stepsOf(s, p)
+		stepped = stepped || steps
+		unknown[r.Task] = unknown[r.Task] || p.Process.Waits == nil || pauses
 		out[r.Task] = append(out[r.Task], p)
 	})
 	for task, pods := range out {
@@ -152,4 +148,19 @@ func (j job) comparable(s *v1alpha1.TrainingJobStatus) comparison {
 		slices.SortStableFunc(pods, func(a, b *gang.Pod) int { return int(*a.Process.Waits - *b.Process.Waits) })
 	}
 	return out
+}
+
+// runsNow reports whether the program of a pod is heard to run in the epoch of its gang.
+func runsNow(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p != nil && !gang.IsStale(s, p) && p.Process != nil && p.Process.State == gang.ProcessRunning && p.Process.Epoch == s.Epoch
+}
+
+// stepsOf reports whether a rank was heard to make a step a moment ago, and whether it is in another phase than training.
+func (j job) stepsOf(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (steps, pauses bool) {
+	said := p.Training
+	if said == nil || said.Epoch != s.Epoch {
+		return false, false
+	}
+	recent := said.MovedTime.After(p.Process.HeardSince) && said.MovedTime.Add(stragglerPeriod).After(j.Now)
+	return said.Step != nil && recent, said.Phase != "" && said.Phase != v1alpha1.PhaseTrain
 }

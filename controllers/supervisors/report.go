@@ -161,10 +161,14 @@ func tail(message string) string {
 func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
-		(r.Progress == nil) == (other.Progress == nil) && r.Progress.GetPhase() == other.Progress.GetPhase() &&
-		r.Progress.GetOverdueMicros() == other.Progress.GetOverdueMicros() && r.Progress.GetExpectedMicros() == other.Progress.GetExpectedMicros() &&
+		samePace(r.Progress, other.Progress) &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed &&
 		(r.Waits != nil || other.Waits == nil) && r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
+}
+
+// samePace reports whether two statements, of which there may be none, say the same, steps apart.
+func samePace(a, b *wire.Progress) bool {
+	return (a == nil) == (b == nil) && a.GetPhase() == b.GetPhase() && a.GetOverdueMicros() == b.GetOverdueMicros() && a.GetExpectedMicros() == b.GetExpectedMicros()
 }
 
 // moved reports whether a later report says another step or phase.
