@@ -69,8 +69,8 @@ func (r *TrainingJobReconciler) reportCondition(job *v1alpha1.TrainingJob, now *
 	switch is.Reason {
 	case v1alpha1.ReasonVolcanoJobNotNeeded, v1alpha1.ReasonPodsNotReady, v1alpha1.ReasonPodsPending,
 		v1alpha1.ReasonIncidentOpen, v1alpha1.ReasonRecovered, v1alpha1.ReasonNoIncident,
-		v1alpha1.ReasonHoldsGranted, v1alpha1.ReasonOthersMayWait, v1alpha1.ReasonNoStraggler:
-		return // said better by what caused it, or not worth an event
+		v1alpha1.ReasonHoldsGranted:
+		return // said better by what caused it
 	case v1alpha1.ReasonVolcanoJobRefused, v1alpha1.ReasonPodsNotStarted, v1alpha1.ReasonPodsNotCreated,
 		v1alpha1.ReasonUnknownAction, v1alpha1.ReasonTierExceeded, v1alpha1.ReasonNoSteps, v1alpha1.ReasonOthersWait:
 		kind = corev1.EventTypeWarning

@@ -78,7 +78,9 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	p.Process.Stopped, p.Process.AtBarrier, p.Process.Started = report.Stopped, report.AtBarrier, report.Started
 	p.Completing = p.Completing || p.Process.State == gang.ProcessSucceeded
 	p.Process.Progressed, p.Process.Activity = report.Progressed, activities[report.Activity]
-	p.Process.Waits = report.Waits
+	if w := report.Waits; w != nil {
+		p.Process.Waits = &gang.Waits{Least: w.Least, Most: w.Most}
+	}
 	p.Process.Addresses = texts(report.Addresses)
 	if report.Hosts > 0 {
 		p.Process.Collectives = &gang.Collectives{Hosts: report.Hosts, StillSince: report.StillTime, Behind: texts(report.Behind)}

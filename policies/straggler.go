@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,17 +17,19 @@ import (
 )
 
 const (
-	// stragglerPeriod is how often the ranks of a gang are compared, and how long after a step that was heard of. A straggler is one by two looks, which share no time.
+	// stragglerPeriod is how often the ranks of a gang are compared.
 	stragglerPeriod = time.Minute
-	// stragglerStays is how long a straggler is said at least: a status that changes is a write.
+	// stragglerStays is how long stragglers are said at least: a status that changes is a write.
 	stragglerStays = 10 * time.Minute
+	// longestCompared is how long the steps of ranks that are compared are at most: half of a minute in which they wait for each other.
+	longestCompared = 30 * time.Second
 	// fewestCompared is how many ranks of a task are compared at least, and stragglersOf which part of them, one at least, may be stragglers: where more
 	// are, the work is not shared evenly.
 	fewestCompared = 3
 	stragglersOf   = 8
 )
 
-// gap is between a rank and half of its task: it waits for so many percentage points less of its time, and for such a percentage of theirs at most.
+// gap is between what a rank waits at most and what half of its task does at least, in four of five minutes: so many percentage points, and such a percentage of theirs.
 type gap struct{ points, percent int32 }
 
 // A straggler begins with a wide gap, and is one while there is a narrow one. Ranks whose steps differ by a tenth at random wait alike in the long run.
@@ -35,132 +38,158 @@ var (
 	narrow = gap{10, 75}
 )
 
-// describeStraggler says which ranks the others wait for: it is unknown from the first look that finds one to the second. While nothing is known of the ranks it stays as it
-// is. A job of which none was ever found has no such condition.
+// describeStraggler says which ranks the others wait for. What is not known changes nothing, until the gang begins another epoch or ends. A job that never had one has no such
+// condition.
 func (j job) describeStraggler(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStraggler)
-	if c == nil {
-		c = &metav1.Condition{Status: metav1.ConditionFalse}
-	}
+	is := c != nil && c.Status == metav1.ConditionTrue
 	known := j.comparable(s)
-	none := func() {
+	found := known.stragglers()
+	switch {
+	case is && (j.stopped(s) || s.Epoch != j.Job.Status.Epoch), is && len(known) > 0 && j.hasBeen(c, stragglerStays) && j.differ(known, found, c.Message):
 		j.SetCondition(s, v1alpha1.ConditionStraggler, false, v1alpha1.ReasonNoStraggler, "no ranks are known that the others wait for")
-	}
-	lasts := func(d time.Duration) bool { return !c.LastTransitionTime.Add(d).After(j.Now) }
-	switch told := known.story(); {
-	case c.Status != metav1.ConditionFalse && !j.trains(s):
-		none()
-	case len(known) == 0:
-	case c.Status == metav1.ConditionFalse && told != "":
-		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionStraggler, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonOthersMayWait, Message: told,
-			ObservedGeneration: j.Job.Generation, LastTransitionTime: metav1.NewTime(j.Now),
-		})
-	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod) && told != "" && j.stays(known, c.Message, wide):
-		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, told)
-	case c.Status == metav1.ConditionUnknown && lasts(stragglerPeriod), c.Status == metav1.ConditionTrue && lasts(stragglerStays) && !j.stays(known, c.Message, narrow):
-		none()
+	case !is && len(found) > 0:
+		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, storyOf(found))
 	}
 }
 
-// nextStraggler is when the ranks are compared next; zero where nothing is known of them.
+// hasBeen reports whether a condition has been as it is for some time. Clocks step back.
+func (j job) hasBeen(c *metav1.Condition, d time.Duration) bool {
+	return c.LastTransitionTime.After(j.Now) || !c.LastTransitionTime.Add(d).After(j.Now)
+}
+
+// nextStraggler is when the ranks are compared next; zero where none says for how long it waits.
 func (j job) nextStraggler(s *v1alpha1.TrainingJobStatus) time.Time {
-	if len(j.comparable(s)) == 0 {
+	said := false
+	gang.EachRank(j.Effective, func(r gang.Rank) {
+		p := j.Pod(r)
+		said = said || (p != nil && runsNow(s, p) && p.Process.Waits != nil)
+	})
+	if !said || j.stopped(s) {
 		return time.Time{}
 	}
 	return j.Now.Add(stragglerPeriod)
 }
 
-// stays reports whether a rank that a message names still waits less than half of its task by a gap, or it is not known how long that waits.
-func (j job) stays(known comparison, told string, by gap) bool {
+// differ reports whether stragglers that a message names are none any more, or there are others.
+func (j job) differ(known comparison, found []straggler, told string) bool {
+	names := func(p *gang.Pod) bool { return strings.Contains(told, placeOf(p)+",") }
+	if slices.ContainsFunc(found, func(f straggler) bool { return !names(f.Pod) }) && !strings.Contains(told, "; and ") {
+		return true
+	}
 	stays := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {
-		p := j.Pod(r)
-		if p == nil || !strings.Contains(told, placeOf(p)+",") {
-			return
+		if p := j.Pod(r); p != nil && names(p) {
+			of, is := known[r.Task]
+			stays = stays || !is || narrow.isBetween(p, of)
 		}
-		pods, is := known[r.Task]
-		stays = stays || !is || by.isTo(p, usual(pods))
 	})
-	return stays
+	return !stays
 }
 
 func placeOf(p *gang.Pod) string { return p.Name + " on " + p.Node }
 
-// comparison is the pods of each task whose ranks say for how long they wait, by that.
-type comparison map[string][]*gang.Pod
-
-// usual is the percentage of their time for which half of some ranks wait, which are in order.
-func usual(pods []*gang.Pod) int32 { return *pods[len(pods)/2].Process.Waits }
-
-// isTo reports whether there is such a gap between a rank and what is usual.
-func (g gap) isTo(p *gang.Pod, usual int32) bool {
-	waits := *p.Process.Waits
-	return waits+g.points <= usual && 100*waits <= g.percent*usual
+// compared are the pods of a task whose ranks all say for how long they wait, and for how long half of them do at least, in percent.
+type compared struct {
+	pods  []*gang.Pod
+	usual int32
 }
 
-// story tells of the ranks that the others of their tasks wait for; empty for none.
-func (c comparison) story() string {
-	var found []string
-	for _, pods := range c {
-		of := len(found)
-		for _, p := range pods {
-			if wide.isTo(p, usual(pods)) {
-				found = append(found, fmt.Sprintf("%s, which waits for %d%% of its time and half of its task for %d%%", placeOf(p), *p.Process.Waits, usual(pods)))
+// comparison is the tasks that can be compared.
+type comparison map[string]*compared
+
+// isBetween reports whether there is such a gap between a rank and the others.
+func (g gap) isBetween(p *gang.Pod, of *compared) bool {
+	most := p.Process.Waits.Most
+	return most+g.points <= of.usual && 100*most <= g.percent*of.usual
+}
+
+// straggler is a pod that the others of its task wait for, and what is said of it.
+type straggler struct {
+	*gang.Pod
+	story string
+}
+
+// stragglers are those of all tasks, by name.
+func (c comparison) stragglers() (found []straggler) {
+	for _, of := range c {
+		var ones []straggler
+		for _, p := range of.pods {
+			if wide.isBetween(p, of) {
+				ones = append(ones, straggler{p, fmt.Sprintf("%s, which waits for %d%% of its time and half of its task for %d%%", placeOf(p), p.Process.Waits.Most, of.usual)})
 			}
 		}
-		if len(found)-of > max(1, len(pods)/stragglersOf) {
-			found = found[:of]
+		if len(ones) <= max(1, len(of.pods)/stragglersOf) {
+			found = append(found, ones...)
 		}
 	}
-	if len(found) == 0 {
-		return ""
-	}
-	slices.Sort(found)
-	if n := len(found) - maxRanksTold; n > 0 {
-		found = append(found[:maxRanksTold], fmt.Sprintf("and %d more", n))
-	}
-	return "the others may wait for " + strings.Join(found, "; ")
+	slices.SortFunc(found, func(a, b straggler) int { return cmp.Compare(a.Name, b.Name) })
+	return found
 }
 
-// comparable are the tasks whose ranks all train and say for how long they wait. None is while no step is heard of.
+// storyOf tells of stragglers.
+func storyOf(found []straggler) string {
+	var told []string
+	for _, f := range found[:min(len(found), maxRanksTold)] {
+		told = append(told, f.story)
+	}
+	if n := len(found) - len(told); n > 0 {
+		told = append(told, fmt.Sprintf("and %d more", n))
+	}
+	return "the others may wait for " + strings.Join(told, "; ")
+}
+
+// comparable are the tasks whose ranks all run and say for how long they wait; none where a rank that says steps does not, for it has only begun to train, or evaluates, and none where
+// steps take long.
 func (j job) comparable(s *v1alpha1.TrainingJobStatus) comparison {
-	out, unknown, stepped := comparison{}, map[string]bool{}, false
-	if !j.trains(s) || gang.IsTrue(s, v1alpha1.ConditionStalled) {
-		return out
+	out, unknown, steps := comparison{}, map[string]bool{}, false
+	if !j.trains(s) {
+		return nil
 	}
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
-		if !runsNow(s, p) {
+		if p == nil || !runsNow(s, p) || p.Process.Waits == nil {
 			unknown[r.Task] = true
+			unknown[""] = unknown[""] || (p != nil && saysSteps(s, p))
 			return
 		}
-		steps, pauses := j.stepsOf(s, p)
-		stepped = stepped || steps
-		unknown[r.Task] = unknown[r.Task] || p.Process.Waits == nil || pauses
-		out[r.Task] = append(out[r.Task], p)
+		if saysSteps(s, p) {
+			steps, unknown[""] = true, unknown[""] || p.Training.StepTime > longestCompared
+		}
+		if out[r.Task] == nil {
+			out[r.Task] = &compared{}
+		}
+		out[r.Task].pods = append(out[r.Task].pods, p)
 	})
-	for task, pods := range out {
-		if unknown[task] || !stepped || len(pods) < fewestCompared || !j.IsSupervised(task) {
+	if unknown[""] || !steps {
+		return nil
+	}
+	for task, of := range out {
+		if unknown[task] || len(of.pods) < fewestCompared || !j.IsSupervised(task) {
 			delete(out, task)
 			continue
 		}
-		slices.SortStableFunc(pods, func(a, b *gang.Pod) int { return int(*a.Process.Waits - *b.Process.Waits) })
+		of.usual = usual(of.pods)
 	}
 	return out
 }
 
-// runsNow reports whether the program of a pod is heard to run in the epoch of its gang.
-func runsNow(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	return p != nil && !gang.IsStale(s, p) && p.Process != nil && p.Process.State == gang.ProcessRunning && p.Process.Epoch == s.Epoch
+// usual is what half of some ranks wait at least.
+func usual(pods []*gang.Pod) int32 {
+	all := make([]int32, 0, len(pods))
+	for _, p := range pods {
+		all = append(all, p.Process.Waits.Least)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
-// stepsOf reports whether a rank was heard to make a step a moment ago, and whether it is in another phase than training.
-func (j job) stepsOf(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (steps, pauses bool) {
-	said := p.Training
-	if said == nil || said.Epoch != s.Epoch {
-		return false, false
-	}
-	recent := said.MovedTime.After(p.Process.HeardSince) && said.MovedTime.Add(stragglerPeriod).After(j.Now)
-	return said.Step != nil && recent, said.Phase != "" && said.Phase != v1alpha1.PhaseTrain
+// runsNow reports whether the program of a pod is heard to run in the epoch of its gang.
+func runsNow(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return !gang.IsStale(s, p) && p.Process != nil && p.Process.State == gang.ProcessRunning && p.Process.Epoch == s.Epoch
+}
+
+// saysSteps reports whether the program of a pod has said steps in the epoch of its gang.
+func saysSteps(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p.Training != nil && p.Training.Epoch == s.Epoch && p.Training.Step != nil
 }

@@ -131,8 +131,8 @@ var activities = map[process.Activity]wire.Activity{
 // show has the manager hear that the processes do something else, and for how much of the time they wait, if it heard otherwise.
 func (s *supervisor) show(now process.Shown) {
 	s.waits = nil
-	if now.Waits >= 0 && !now.WaitsSince.Before(s.steps.SteadySince(time.Now())) {
-		s.waits = new(int32(now.Waits))
+	if w := now.Waits; w != nil && !w.Since.Before(s.steps.TrainsSince(time.Now())) {
+		s.waits = &wire.Waits{LeastPercent: int32(w.Least), MostPercent: int32(w.Most)}
 	}
 	if was := s.activity; was != activities[now.Activity] || !alike(s.waits, s.toldWaits) {
 		s.activity = activities[now.Activity]
@@ -140,13 +140,11 @@ func (s *supervisor) show(now process.Shown) {
 	}
 }
 
-// alike reports whether two percentages differ by little.
-func alike(a, b *int32) bool {
+// alike reports whether two programs wait for about as long, or of neither it is known for how long.
+func alike(a, b *wire.Waits) bool {
 	const little = 5
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a-*b < little && *b-*a < little
+	near := func(a, b int32) bool { return a-b < little && b-a < little }
+	return (a == nil) == (b == nil) && near(a.GetLeastPercent(), b.GetLeastPercent()) && near(a.GetMostPercent(), b.GetMostPercent())
 }
 
 // reportNow is the machine's last report with what the program says. A program that is stopped for a later epoch says nothing in that.
@@ -155,7 +153,7 @@ func (s *supervisor) reportNow(now time.Time) *wire.Report {
 	report := proto.CloneOf(s.report)
 	report.Activity, report.Addresses, report.Collectives = s.activity, s.addresses, s.collectives
 	if report.State == wire.State_STATE_RUNNING {
-		report.WaitsPercent = s.waits
+		report.Waits = s.waits
 	}
 	switch report.State {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:

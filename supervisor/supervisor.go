@@ -83,9 +83,9 @@ type supervisor struct {
 	// shown brings what the program's processes do, and activity and waits are the last of that.
 	shown    chan process.Shown
 	activity wire.Activity
-	waits    *int32
+	waits    *wire.Waits
 	// toldWaits is what the manager heard of waits.
-	toldWaits *int32
+	toldWaits *wire.Waits
 	// endPolls ends the polls of NCCL; nil where there are none. Told brings what they say, and collectives is the last of that for the manager, nil for nothing, with the
 	// report where it stands still. Addresses are the pod's.
 	endPolls    context.CancelFunc

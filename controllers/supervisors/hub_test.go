@@ -163,6 +163,14 @@ func TestExitsAreCompared(t *testing.T) {
 	}
 }
 
+// The first word of how long a program waits is looked at soon, and no other.
+func TestWaitsThatAreNew(t *testing.T) {
+	none, some, more := Report{}, Report{Waits: &Waits{1, 2}}, Report{Waits: &Waits{50, 60}}
+	check.Equal(t, "the first", false, none.equal(some))
+	check.Equal(t, "others", true, some.equal(more))
+	check.Equal(t, "no more", true, some.equal(none))
+}
+
 func TestKeep(t *testing.T) {
 	h, job := NewHub(), jobNamed("a")
 	for _, pod := range []types.UID{"gone", "kept", "connected"} {

@@ -37,8 +37,8 @@ type Report struct {
 	MovedTime time.Time
 	// Activity is what the processes of the program do.
 	Activity wire.Activity
-	// Waits is the percentage of the last 50 s for which it waited; nil where that is not known, or no steps came for part of them.
-	Waits *int32
+	// Waits is for how much of its last minutes of training it waited; nil where that is not known.
+	Waits *Waits
 	// Addresses of the pod, and Behind those of ranks that others wait for in collectives, which connect so many Hosts; 0 where nothing is known of them. StillTime is
 	// when a report first said that no rank launches one any more; zero where ranks do.
 	Addresses, Behind []netip.Addr
@@ -69,7 +69,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
-		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(), Waits: percentOf(m.WaitsPercent),
+		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(), Waits: waitsOf(m.GetWaits()),
 		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), mostAddresses), Hosts: int(m.GetCollectives().GetHosts()),
 	}
 	if m.GetCollectives().GetStill() {
@@ -78,12 +78,16 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	return out, nil
 }
 
-// percentOf is a percentage; nil for none.
-func percentOf(n *int32) *int32 {
-	if n == nil || *n < 0 || *n > 100 {
+// Waits are the percentages for which a program waited at least, and at most, in four of five minutes.
+type Waits struct{ Least, Most int32 }
+
+// waitsOf are those of a report; nil for none that are percentages.
+func waitsOf(m *wire.Waits) *Waits {
+	is := func(n int32) bool { return n >= 0 && n <= 100 }
+	if m == nil || !is(m.GetLeastPercent()) || !is(m.GetMostPercent()) {
 		return nil
 	}
-	return n
+	return &Waits{m.GetLeastPercent(), m.GetMostPercent()}
 }
 
 // mostAddresses is how many addresses are kept of a pod, and of ranks that are behind.

@@ -2,6 +2,7 @@ package supervisors
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net"
 	"runtime"
@@ -29,6 +30,17 @@ func sameOrder(t testing.TB, what string, want, got *wire.Order) {
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
+}
+
+func TestWaitsThatAreImpossible(t *testing.T) {
+	for _, w := range []*wire.Waits{nil, {LeastPercent: -1}, {MostPercent: 101}, {LeastPercent: math.MaxInt32, MostPercent: math.MinInt32}} {
+		r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Waits: w}, t0)
+		must(t, err)
+		check.Equal(t, fmt.Sprint(w), true, r.Waits == nil)
+	}
+	r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Waits: &wire.Waits{MostPercent: 100}}, t0)
+	must(t, err)
+	check.Equal(t, "possible", &Waits{0, 100}, r.Waits)
 }
 
 // What no program can mean would be refused by the API server, with all else that the status says.

@@ -44,12 +44,15 @@ type Process struct {
 	Progressed bool
 	// Activity is what all its processes do.
 	Activity Activity
-	// Waits is the percentage of the last 50 s for which it waited; nil where that is not known, or no steps came for part of them.
-	Waits *int32
+	// Waits is for how much of its last minutes of training it waited; nil where that is not known.
+	Waits *Waits
 	// Addresses of the pod, by which Collectives name it, and what NCCL says to this supervisor of the collectives of its mesh; nil for nothing.
 	Addresses   []string
 	Collectives *Collectives
 }
+
+// Waits are the percentages for which a program waited at least, and at most, in four of five minutes.
+type Waits struct{ Least, Most int32 }
 
 // Collectives are the collective operations of connected communicators.
 type Collectives struct {

@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,10 +41,8 @@ const busyShare = 0.02
 // Shown is what the last samples show.
 type Shown struct {
 	Activity Activity
-	// Waits is the percentage of the time since WaitsSince, 50 s ago, for which the program waited: its first thread, or that of the worker of torchrun's that waited least. It is
-	// negative where that is not known.
-	Waits      int
-	WaitsSince time.Time
+	// Waits is for how long the program waited; nil where that is not known.
+	Waits *Waits
 }
 
 // sample is what the processes do at a time.
@@ -57,10 +56,12 @@ type sample struct {
 type Sampler struct {
 	keeper *Keeper
 	last   []sample
+	// workers are processes that torchrun has started, or has not.
+	workers map[identity]bool
 }
 
 // NewSampler returns a sampler of a keeper's processes.
-func NewSampler(k *Keeper) *Sampler { return &Sampler{keeper: k} }
+func NewSampler(k *Keeper) *Sampler { return &Sampler{keeper: k, workers: map[identity]bool{}} }
 
 // Run takes samples until the context ends, and sends what each and those before it show.
 func (s *Sampler) Run(ctx context.Context, shown chan<- Shown) {
@@ -83,19 +84,19 @@ func (s *Sampler) Run(ctx context.Context, shown chan<- Shown) {
 // sample takes a sample, and returns what all of the last ones show. Threads besides the first are looked at only where the processes are idle: there may be many.
 func (s *Sampler) sample(now time.Time) Shown {
 	s.keeper.mu.Lock()
-	all := s.keeper.descendants()
+	program, all := s.keeper.program, s.keeper.descendants()
 	s.keeper.mu.Unlock()
-	return s.take(now, all)
+	return s.take(now, program, all)
 }
 
-func (s *Sampler) take(now time.Time, all []process) Shown {
+func (s *Sampler) take(now time.Time, program int, all []process) Shown {
 	next := sample{at: now, used: map[identity]time.Duration{}, wanted: map[identity]time.Duration{}}
 	for _, p := range all {
 		next.used[p.identity] = p.used
 		next.stopped = next.stopped || p.state == "T" || p.state == "t"
 		next.blocked = next.blocked || p.state == "D"
 	}
-	for _, p := range trainers(all) {
+	for _, p := range s.trainers(program, all) {
 		if n, known := wanted(p.pid); known {
 			next.wanted[p] = n
 		}
@@ -106,11 +107,11 @@ func (s *Sampler) take(now time.Time, all []process) Shown {
 	if s.last = append(s.last, next); len(s.last) > waitSamples {
 		s.last = s.last[1:]
 	}
-	shown := Shown{Activity: activity(s.last[max(0, len(s.last)-samples):]), Waits: -1}
-	if percent, known := waits(s.last); known {
-		shown.Waits, shown.WaitsSince = percent, s.last[0].at
-	}
-	return shown
+	maps.DeleteFunc(s.workers, func(p identity, _ bool) bool {
+		_, lives := next.used[p]
+		return !lives
+	})
+	return Shown{Activity: activity(s.last[max(0, len(s.last)-samples):]), Waits: waits(s.last)}
 }
 
 // activity is what all samples show.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -35,32 +37,45 @@ func TestActivity(t *testing.T) {
 	}
 }
 
+// each has processes want a processor for a part of each of 30 times of 10 s. One that wants a negative part is not there.
+func each(wants ...func(i int) float64) []sample {
+	sum, all := make([]time.Duration, len(wants)), []sample(nil)
+	for i := range waitSamples {
+		now := sample{at: time.Unix(int64(10*i), 0), wanted: map[identity]time.Duration{}}
+		for p, part := range wants {
+			if w := part(i); w >= 0 {
+				sum[p] += time.Duration(w * float64(10*time.Second))
+				now.wanted[identity{p + 1, "1"}] = sum[p]
+			}
+		}
+		all = append(all, now)
+	}
+	return all
+}
+
 func TestWaits(t *testing.T) {
-	one, other, late := identity{1, "1"}, identity{2, "1"}, identity{3, "9"}
-	at := func(n int, wanted map[identity]time.Duration) sample {
-		return sample{at: time.Unix(int64(10*n), 0), wanted: wanted}
-	}
-	between := func(first, last map[identity]time.Duration) []sample {
-		return []sample{at(0, first), at(1, nil), at(2, nil), at(3, nil), at(4, nil), at(5, last)}
-	}
+	always := func(part float64) func(int) float64 { return func(int) float64 { return part } }
 	for name, tc := range map[string]struct {
 		of   []sample
-		want int
+		want *Waits
 	}{
-		"too few samples":            {between(map[identity]time.Duration{one: 0}, map[identity]time.Duration{one: 0})[1:], -1},
-		"one that computes":          {between(map[identity]time.Duration{one: time.Hour}, map[identity]time.Duration{one: time.Hour + 49*time.Second}), 2},
-		"of two the one that does":   {between(map[identity]time.Duration{one: 0, other: 0}, map[identity]time.Duration{one: 0, other: 20 * time.Second}), 60},
-		"all wait":                   {between(map[identity]time.Duration{one: 7}, map[identity]time.Duration{one: 7}), 100},
-		"one that has just begun":    {between(map[identity]time.Duration{one: 0}, map[identity]time.Duration{one: 0, late: 50 * time.Second}), 100},
-		"none that was there before": {between(nil, map[identity]time.Duration{late: 50 * time.Second}), -1},
-		"more than there was":        {between(map[identity]time.Duration{one: 0}, map[identity]time.Duration{one: time.Hour}), 0},
+		"too few samples":           {each(always(0))[1:], nil},
+		"one that computes":         {each(always(0.98)), &Waits{Least: 2, Most: 2}},
+		"of two the one that does":  {each(always(0), always(0.4)), &Waits{Least: 60, Most: 60}},
+		"all wait":                  {each(always(0), always(0)), &Waits{Least: 100, Most: 100}},
+		"more than there was":       {each(always(3)), &Waits{}},
+		"a pause of two minutes":    {each(func(i int) float64 { return map[bool]float64{true: 0, false: 0.9}[i > 9 && i <= 21] }), &Waits{Least: 10, Most: 55}},
+		"steps of a minute":         {each(func(i int) float64 { return map[bool]float64{true: 1, false: 0}[i%6 < 4] }), &Waits{Least: 33, Most: 33}},
+		"one that has just begun":   {each(always(0), func(i int) float64 { return float64(min(i, 2)) - 1 }), &Waits{Least: 100, Most: 100}},
+		"none that was there first": {each(func(i int) float64 { return float64(min(i, 2)) - 1 }), nil},
+		"one that has ended":        {each(func(i int) float64 { return 0.5 - float64(i/30) }), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			percent, known := waits(tc.of)
-			if !known {
-				percent = -1
+			got := waits(tc.of)
+			if tc.want != nil {
+				tc.want.Since = time.Unix(0, 0)
 			}
-			check.Equal(t, "percent", tc.want, percent)
+			check.Equal(t, "waits", tc.want, got)
 		})
 	}
 	n, known := wanted(os.Getpid())
@@ -69,14 +84,19 @@ func TestWaits(t *testing.T) {
 
 // What torchrun starts is looked at, or else the program itself, and not what these start.
 func TestTrainers(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		program string
 		want    string
 	}{
 		"a program that loads data": {`sleep 1000 & exec sleep 2000`, "sleep 2000"},
-		"a script":                  {`sleep 1000 & wait`, "sh -c"},
+		"a script that starts one":  {`sh -c 'sleep 1000 & exec sleep 2000'; true`, "sleep 2000"},
+		"a script that starts two":  {`sleep 1000 & sleep 2000; true`, "sh -c"},
 		"workers of torchrun":       {`for i in 1 2; do LOCAL_RANK=$i sh -c 'sleep 1000 & exec sleep 2000' & done; wait`, "sleep 2000, sleep 2000"},
 		"a container with a rank":   {`export LOCAL_RANK=0; exec sh -c 'sleep 1000 & exec sleep 2000'`, "sleep 2000"},
+		"a daemon":                  {`(LOCAL_RANK=0 sleep 1000 &); exec sleep 2000`, "sleep 2000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := exec.Command("sh", "-c", tc.program)
@@ -88,18 +108,25 @@ func TestTrainers(t *testing.T) {
 				_ = syscall.Kill(-program.Process.Pid, syscall.SIGKILL)
 				_ = program.Wait()
 			}()
-			var got []string
-			for awaited := time.Now().Add(time.Minute); strings.Join(got, ", ") != tc.want && time.Now().Before(awaited); time.Sleep(time.Millisecond) {
-				got = nil
-				for _, p := range trainers((&Keeper{}).descendants()) {
-					text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
-					words := append(strings.Split(string(text), "\x00"), "", "")
-					got = append(got, words[0]+" "+words[1])
-				}
+			got := ""
+			for awaited := time.Now().Add(time.Minute); got != tc.want && time.Now().Before(awaited); time.Sleep(time.Millisecond) {
+				s, all := NewSampler(nil), (&Keeper{}).descendants()
+				s.take(time.Now(), program.Process.Pid, all)
+				got = strings.Join(commands(s.trainers(program.Process.Pid, all)), ", ")
 			}
-			check.Equal(t, "trainers", tc.want, strings.Join(got, ", "))
+			check.Equal(t, "trainers", tc.want, got)
 		})
 	}
+}
+
+// commands are the first two words of what processes execute.
+func commands(all []identity) (out []string) {
+	for _, p := range all {
+		text, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/cmdline")
+		words := append(strings.Split(string(text), "\x00"), "", "")
+		out = append(out, words[0]+" "+words[1])
+	}
+	return out
 }
 
 // A program that has used a processor up to the moment from which on it waits for a device is blocked by the third sample after that, as one that is stopped is: a job may say
@@ -110,7 +137,7 @@ func TestAProgramThatHasComputedBefore(t *testing.T) {
 		p := process{identity: identity{-1, "1"}, state: "R"}
 		take := func(used time.Duration) {
 			now, p.used = now.Add(samplePeriod), p.used+used
-			does = s.take(now, []process{p}).Activity
+			does = s.take(now, p.pid, []process{p}).Activity
 		}
 		for range samples {
 			take(time.Second)
@@ -136,7 +163,7 @@ func TestTheActivityOfAProcess(t *testing.T) {
 	}
 	defer k.Stop()
 	s, now := NewSampler(k), time.Unix(0, 0)
-	waited := 0
+	var waited *Waits
 	after := func(n int) (a Activity) {
 		for range n {
 			now = now.Add(samplePeriod)
@@ -146,9 +173,9 @@ func TestTheActivityOfAProcess(t *testing.T) {
 		return a
 	}
 	check.Equal(t, "while it sleeps", Idle, after(samples))
-	check.Equal(t, "waits by too few samples", -1, waited)
+	check.Equal(t, "waits by too few samples", true, waited == nil)
 	after(waitSamples - samples)
-	check.Equal(t, "waits by enough", true, waited >= 99)
+	check.Equal(t, "waits by enough", true, waited != nil && waited.Least >= 99 && waited.Most >= 99)
 	k.Forward(syscall.SIGSTOP)
 	for awaited := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if all := k.descendants(); len(all) == 1 && all[0].state == "T" {

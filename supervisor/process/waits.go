@@ -4,41 +4,28 @@ package process
 
 import (
 	"bytes"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// waitSamples is how many samples a share of waiting is of.
-const waitSamples = 6
+// Waits are of five rounds of a minute: waitSamples begin and end them.
+const (
+	rounds      = 5
+	round       = 6 // samples
+	waitSamples = rounds*round + 1
+)
 
-// trainers are the processes that wait for those of other ranks: the workers that torchrun has started, which it gives LOCAL_RANK, or else the program itself. What they start, as to
-// load data, inherits that.
-func trainers(all []process) (out []identity) {
-	worker := map[int]bool{}
-	for _, p := range all {
-		worker[p.pid] = hasLocalRank(p.pid)
-	}
-	var programs []identity
-	for _, p := range all {
-		if p.parent == os.Getpid() {
-			programs = append(programs, p.identity)
-		}
-		if worker[p.pid] && !worker[p.parent] {
-			out = append(out, p.identity)
-		}
-	}
-	if len(out) == 0 {
-		return programs
-	}
-	return out
-}
-
-// hasLocalRank reports whether a process was started with LOCAL_RANK.
-func hasLocalRank(pid int) bool {
-	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	return err == nil && bytes.Contains(append([]byte{0}, environ...), []byte("\x00LOCAL_RANK="))
+// Waits is for how much of four of the last five minutes a program has waited: its first thread, or that of the worker of torchrun's which waited least. A pause of a minute or two
+// is not in all of them.
+type Waits struct {
+	// Since is when the five minutes began.
+	Since time.Time
+	// Least and Most are the percentages that it waited at least, and at most, in four of them.
+	Least, Most int
 }
 
 // wanted is for how long the first thread of a process has used a processor or waited for one. Ranks that share
@@ -56,22 +43,97 @@ func wanted(pid int) (sum time.Duration, known bool) {
 	return sum, sum > 0
 }
 
-// waits is for how much of the time between the samples the first thread that waited least did: that of a trainer that was there all the time. It returns
-// false where none was, or the samples are too few.
-func waits(of []sample) (percent int, known bool) {
+// waits are those of the trainer that was there all the time and waited least; nil where none was, or the samples are too few.
+func waits(of []sample) *Waits {
 	if len(of) < waitSamples {
-		return 0, false
+		return nil
 	}
-	first, last := of[0], of[len(of)-1]
-	busiest := time.Duration(-1)
-	for p, n := range last.wanted {
-		if before, was := first.wanted[p]; was {
-			busiest = max(busiest, n-before)
+	var least *Waits
+	for p := range of[0].wanted {
+		if w, known := waitsOf(p, of); known && (least == nil || w.Most < least.Most) {
+			least = &w
 		}
 	}
-	if busiest < 0 {
-		return 0, false
+	return least
+}
+
+// waitsOf are those of one process. It returns false where that was not there all the time.
+func waitsOf(p identity, of []sample) (w Waits, known bool) {
+	var each []int
+	for i := 0; i+round < len(of); i += round {
+		first, last := of[i], of[i+round]
+		before, was := first.wanted[p]
+		now, is := last.wanted[p]
+		if !was || !is {
+			return w, false
+		}
+		each = append(each, share(now-before, last.at.Sub(first.at)))
 	}
-	took := last.at.Sub(first.at)
-	return int(100 * max(0, took-busiest) / took), true
+	slices.Sort(each)
+	return Waits{Since: of[0].at, Least: each[1], Most: each[rounds-2]}, true
+}
+
+// share is the percentage of some time in which a process did not want a processor.
+func share(wanted, of time.Duration) int { return int(100 * max(0, of-wanted) / max(1, of)) }
+
+// shells are programs that may start the one that matters, and wait for it.
+var shells = []string{"sh", "bash", "dash", "ash", "zsh", "tini", "dumb-init"}
+
+// trainers are the processes that wait for those of other ranks: the workers which torchrun starts, with LOCAL_RANK, or else the program itself. What these start, as to load
+// data, is left out, and so is what became an orphan.
+func (s *Sampler) trainers(program int, all []process) []identity {
+	children := func(of int) (out []process) {
+		for _, p := range all {
+			if p.parent == of {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	i := slices.IndexFunc(all, func(p process) bool { return p.pid == program })
+	if i < 0 {
+		return nil
+	}
+	it := all[i]
+	started := children(it.pid)
+	for len(started) == 1 && slices.Contains(shells, it.name) {
+		it, started = started[0], children(started[0].pid)
+	}
+	var workers []identity
+	for _, p := range started {
+		if s.isWorker(p.identity) {
+			workers = append(workers, p.identity)
+		}
+	}
+	if len(workers) == 0 || s.isWorker(it.identity) {
+		return []identity{it.identity}
+	}
+	return workers
+}
+
+// isWorker reports whether a process was started with LOCAL_RANK. That is looked for once, and not before the sample after the first, when it executes what it is to: to read this may wait for
+// a lock of the process, which one that hangs may hold, and programs overwrite it with their titles.
+func (s *Sampler) isWorker(p identity) bool {
+	is, known := s.workers[p]
+	if n := len(s.last); !known && n > 0 {
+		if _, before := s.last[n-1].used[p]; before {
+			is = hasLocalRank(p.pid)
+			s.workers[p] = is
+		}
+	}
+	return is
+}
+
+// environLimit is how much is read of the variables of a process.
+const environLimit = 256 << 10
+
+func hasLocalRank(pid int) bool {
+	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	environ, _ := io.ReadAll(io.LimitReader(file, environLimit))
+	const name = "LOCAL_RANK="
+	return bytes.HasPrefix(environ, []byte(name)) || bytes.Contains(environ, []byte("\x00"+name))
 }

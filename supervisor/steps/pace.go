@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
 // kept is how many of the last steps are remembered. Without the fewest nothing is known.
@@ -48,8 +50,9 @@ type pace struct {
 	from        int64
 	since, last time.Time
 	average     time.Duration
-	// steady is since when steps have come without a pause.
-	steady time.Time
+	// trains is when the program began to train, as far as it says: at its first step, and whenever it was back from another phase. In another phase pauses is true.
+	trains time.Time
+	pauses bool
 	// took is how long the last steps took, and most the longest of all.
 	took []interval
 	most time.Duration
@@ -68,28 +71,18 @@ func (i interval) stretched(times int64, longest time.Duration) time.Duration {
 }
 
 // phase is another phase that begins: the time of the one before is not that of a step.
-func (p *pace) phase(now time.Time) { p.last, p.steady = now, now }
-
-// A pause is an interval so many times as long as the one before, and so much longer: in one that a rank makes by itself, as it saves a checkpoint, the others wait for it.
-const (
-	pauseTimes = 3
-	pauseLeast = 5 * time.Second
-)
-
-// pauses reports whether an interval that has lasted for some time is a pause.
-func (p *pace) pauses(lasted time.Duration) bool {
-	n := len(p.took)
-	return p.heard < 2 || (n > 0 && lasted > pauseTimes*p.took[n-1].Duration+pauseLeast)
+func (p *pace) phase(now time.Time, is wire.Phase) {
+	p.last, p.trains, p.pauses = now, now, is != wire.Phase_PHASE_TRAIN
 }
 
 // step takes a count of steps that was heard of now, and the one before. A count that goes back starts another average.
 func (p *pace) step(now time.Time, before, step int64) {
-	if p.pauses(now.Sub(p.last)) {
-		p.steady = now
-	}
 	p.heard++
 	if p.first == 0 { // a bar says 0 before it knows at which step it resumes
 		p.first = step
+	}
+	if p.heard == 1 {
+		p.trains = now
 	}
 	if p.heard > 2 && step > p.from {
 		p.average = now.Sub(p.since) / time.Duration(step-p.from)

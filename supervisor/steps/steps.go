@@ -51,14 +51,14 @@ func (l *Listener) Last() *wire.Progress {
 	return last
 }
 
-// SteadySince is since when the program has said steps without a pause, and no other phase: now, if it pauses. It is zero for one that says neither.
-func (l *Listener) SteadySince(now time.Time) time.Time {
+// TrainsSince is since when the program trains, as far as it says: now, if it is in another phase. It is zero for one that says no steps and no phases.
+func (l *Listener) TrainsSince(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pace.heard > 0 && l.pace.pauses(now.Sub(l.pace.last)) {
+	if l.pace.pauses {
 		return now
 	}
-	return l.pace.steady
+	return l.pace.trains
 }
 
 // hear takes what a program says now, if it is still the program. What it does not name stays. A program that says a phase says all of them.
@@ -88,7 +88,7 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	before := proto.CloneOf(l.said)
 	proto.Merge(l.said, p)
 	if l.said.GetPhase() != before.GetPhase() {
-		l.pace.phase(now)
+		l.pace.phase(now, l.said.GetPhase())
 	}
 	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {

@@ -2,7 +2,6 @@ package steps
 
 import (
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,44 +58,22 @@ func TestStepsOfCheckpoints(t *testing.T) {
 	same(t, "of a program that says its steps", &wire.Progress{Step: new(int64(250)), CheckpointStep: new(int64(200))}, l.Last())
 }
 
-// While a rank pauses, the others wait for it, as it saves a checkpoint.
-func TestStepsThatAreSteady(t *testing.T) {
-	const start = 4 * time.Second
-	train, evaluate := wire.Phase_PHASE_TRAIN, wire.Phase_PHASE_EVALUATE
-	for name, tc := range map[string]struct {
-		steps  []time.Duration // at which steps are said
-		phases map[time.Duration]wire.Phase
-		now    time.Duration
-		want   time.Duration
-	}{
-		"no step":                       {nil, nil, start, 0},
-		"one step":                      {[]time.Duration{start}, nil, start, start},
-		"two steps":                     {[]time.Duration{start, start + 2}, nil, start + 2, start + 2},
-		"after two steps":               {[]time.Duration{4e9, 6e9, 8e9, 10e9}, nil, 12e9, 6e9},
-		"steps that become slower":      {[]time.Duration{4e9, 6e9, 8e9, 14e9, 20e9}, nil, 25e9, 6e9},
-		"during a pause":                {[]time.Duration{4e9, 6e9, 8e9}, nil, 20e9, 20e9},
-		"after a pause":                 {[]time.Duration{4e9, 6e9, 8e9, 20e9, 22e9}, nil, 24e9, 20e9},
-		"after steps that are slow now": {[]time.Duration{4e9, 6e9, 8e9, 20e9, 32e9, 44e9}, nil, 50e9, 20e9},
-		"a pause of a step":             {[]time.Duration{4e9, 4e9 + 1, 4e9 + 2, 4.9e9}, nil, 5e9, 4e9 + 1},
-		"after an evaluation":           {[]time.Duration{4e9, 6e9, 8e9}, map[time.Duration]wire.Phase{8e9: evaluate, 9e9: train}, 10e9, 9e9},
-		"phases alone":                  {nil, map[time.Duration]wire.Phase{7e9: train}, 10e9, 7e9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var l Listener
-			for i, at := range tc.steps {
-				l.hear(0, t0.Add(at), step(int64(i+1)))
-			}
-			for _, at := range slices.Sorted(maps.Keys(tc.phases)) {
-				l.hear(0, t0.Add(at), &wire.Progress{Phase: tc.phases[at]})
-			}
-			since := l.SteadySince(t0.Add(tc.now))
-			if tc.want == 0 {
-				check.Equal(t, "since", time.Time{}, since)
-			} else {
-				check.Equal(t, "since", t0.Add(tc.want), since)
-			}
-		})
-	}
+// A program trains from its first step on, and from the end of each other phase.
+func TestSinceWhenAProgramTrains(t *testing.T) {
+	var l Listener
+	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+	check.Equal(t, "says nothing", time.Time{}, l.TrainsSince(at(1)))
+	l.hear(0, at(2), step(1))
+	l.hear(0, at(3), step(2))
+	check.Equal(t, "two steps", at(2), l.TrainsSince(at(4)))
+	l.hear(0, at(5), &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
+	check.Equal(t, "in another phase", at(6), l.TrainsSince(at(6)))
+	l.hear(0, at(7), &wire.Progress{Phase: wire.Phase_PHASE_TRAIN})
+	check.Equal(t, "after it", at(7), l.TrainsSince(at(9)))
+	l.Reset()
+	check.Equal(t, "another program", time.Time{}, l.TrainsSince(at(10)))
+	l.hear(1, at(11), step(3))
+	check.Equal(t, "its first step", at(11), l.TrainsSince(at(12)))
 }
 
 // What an earlier program said, or a door read of it, is nothing of the next one's.

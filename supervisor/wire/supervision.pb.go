@@ -241,9 +241,8 @@ type Report struct {
 	Addresses [][]byte `protobuf:"bytes,13,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Collectives are what NCCL's RAS service says of the ranks that this program's communicators connect; absent where it says nothing, and while the gang has not stalled.
 	Collectives *Collectives `protobuf:"bytes,14,opt,name=collectives,proto3" json:"collectives,omitempty"`
-	// Waits_percent is for how much of the last 50 s the program waited, 0 to 100: its first thread, or that of the worker of torchrun's that waited least. It is absent
-	// where that is not known, and where the program said steps before and none for part of the time.
-	WaitsPercent  *int32 `protobuf:"varint,15,opt,name=waits_percent,json=waitsPercent,proto3,oneof" json:"waits_percent,omitempty"`
+	// Waits are for how much of the last five minutes the program waited; absent where that is not known, or they began before its first step or in another phase than training.
+	Waits         *Waits `protobuf:"bytes,15,opt,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -376,9 +375,62 @@ func (x *Report) GetCollectives() *Collectives {
 	return nil
 }
 
-func (x *Report) GetWaitsPercent() int32 {
-	if x != nil && x.WaitsPercent != nil {
-		return *x.WaitsPercent
+func (x *Report) GetWaits() *Waits {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+// Waits are percentages, 0 to 100, for which the first thread of a program waited, or that of the worker of torchrun's which waited least, in four of five minutes: at least, and at most.
+type Waits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LeastPercent  int32                  `protobuf:"varint,1,opt,name=least_percent,json=leastPercent,proto3" json:"least_percent,omitempty"`
+	MostPercent   int32                  `protobuf:"varint,2,opt,name=most_percent,json=mostPercent,proto3" json:"most_percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waits) Reset() {
+	*x = Waits{}
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waits) ProtoMessage() {}
+
+func (x *Waits) ProtoReflect() protoreflect.Message {
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waits.ProtoReflect.Descriptor instead.
+func (*Waits) Descriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Waits) GetLeastPercent() int32 {
+	if x != nil {
+		return x.LeastPercent
+	}
+	return 0
+}
+
+func (x *Waits) GetMostPercent() int32 {
+	if x != nil {
+		return x.MostPercent
 	}
 	return 0
 }
@@ -399,7 +451,7 @@ type Collectives struct {
 
 func (x *Collectives) Reset() {
 	*x = Collectives{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +463,7 @@ func (x *Collectives) String() string {
 func (*Collectives) ProtoMessage() {}
 
 func (x *Collectives) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +476,7 @@ func (x *Collectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Collectives.ProtoReflect.Descriptor instead.
 func (*Collectives) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Collectives) GetStill() bool {
@@ -478,7 +530,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +542,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +555,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Progress) GetPhase() Phase {
@@ -594,7 +646,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +658,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +671,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -689,7 +741,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +753,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +766,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{4}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Order) GetEpoch() int64 {
@@ -791,7 +843,7 @@ var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xb0\x05\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xa9\x05\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -809,9 +861,11 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\bprogress\x18\v \x01(\v2 .lockstep.supervisor.v1.ProgressR\bprogress\x12<\n" +
 	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\x12\x1c\n" +
 	"\taddresses\x18\r \x03(\fR\taddresses\x12E\n" +
-	"\vcollectives\x18\x0e \x01(\v2#.lockstep.supervisor.v1.CollectivesR\vcollectives\x12(\n" +
-	"\rwaits_percent\x18\x0f \x01(\x05H\x00R\fwaitsPercent\x88\x01\x01B\x10\n" +
-	"\x0e_waits_percent\"Q\n" +
+	"\vcollectives\x18\x0e \x01(\v2#.lockstep.supervisor.v1.CollectivesR\vcollectives\x123\n" +
+	"\x05waits\x18\x0f \x01(\v2\x1d.lockstep.supervisor.v1.WaitsR\x05waits\"O\n" +
+	"\x05Waits\x12#\n" +
+	"\rleast_percent\x18\x01 \x01(\x05R\fleastPercent\x12!\n" +
+	"\fmost_percent\x18\x02 \x01(\x05R\vmostPercent\"Q\n" +
 	"\vCollectives\x12\x14\n" +
 	"\x05still\x18\x01 \x01(\bR\x05still\x12\x16\n" +
 	"\x06behind\x18\x02 \x03(\fR\x06behind\x12\x14\n" +
@@ -893,32 +947,34 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 }
 
 var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
 	(Activity)(0),       // 0: lockstep.supervisor.v1.Activity
 	(Phase)(0),          // 1: lockstep.supervisor.v1.Phase
 	(State)(0),          // 2: lockstep.supervisor.v1.State
 	(*Report)(nil),      // 3: lockstep.supervisor.v1.Report
-	(*Collectives)(nil), // 4: lockstep.supervisor.v1.Collectives
-	(*Progress)(nil),    // 5: lockstep.supervisor.v1.Progress
-	(*Exit)(nil),        // 6: lockstep.supervisor.v1.Exit
-	(*Order)(nil),       // 7: lockstep.supervisor.v1.Order
+	(*Waits)(nil),       // 4: lockstep.supervisor.v1.Waits
+	(*Collectives)(nil), // 5: lockstep.supervisor.v1.Collectives
+	(*Progress)(nil),    // 6: lockstep.supervisor.v1.Progress
+	(*Exit)(nil),        // 7: lockstep.supervisor.v1.Exit
+	(*Order)(nil),       // 8: lockstep.supervisor.v1.Order
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
 	2, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
-	6, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	6, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
-	5, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
+	7, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
+	7, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	6, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
 	0, // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
-	4, // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
-	1, // 6: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
-	3, // 7: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	7, // 8: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
+	4, // 6: lockstep.supervisor.v1.Report.waits:type_name -> lockstep.supervisor.v1.Waits
+	1, // 7: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
+	3, // 8: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	8, // 9: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	9, // [9:10] is the sub-list for method output_type
+	8, // [8:9] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -926,15 +982,14 @@ func file_supervisor_wire_supervision_proto_init() {
 	if File_supervisor_wire_supervision_proto != nil {
 		return
 	}
-	file_supervisor_wire_supervision_proto_msgTypes[0].OneofWrappers = []any{}
-	file_supervisor_wire_supervision_proto_msgTypes[2].OneofWrappers = []any{}
+	file_supervisor_wire_supervision_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
-// The job says which rank the others wait for by two looks, and touches nothing for that. The ranks share two processors: what they wait for these is not for one another.
+// The job says which rank the others wait for in four of five minutes, and touches nothing for that. The ranks share two processors: what they wait for these is not for one another.
 func TestAStraggler(t *testing.T) {
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"github.com/lockstep-dev/lockstep/test/workloads/trainer/losses"
 )
 
-// AwaitTimeout bounds every wait. No test measures it: torchrun alone takes two minutes to lose a node.
-const AwaitTimeout = 4 * time.Minute
+// AwaitTimeout bounds every wait. No test measures it: a straggler is known after five minutes, and torchrun alone takes two to lose a node.
+const AwaitTimeout = 8 * time.Minute
 
 // How long a silent node's pod has before it counts as dead, in seconds: in general, and where the rest
 // of the gang is down. The rules are the default's. Its 60 s may be shorter here because the program
