@@ -5,6 +5,7 @@ package policies
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -164,13 +165,10 @@ func (j job) comparable(s *v1alpha1.TrainingJobStatus) comparison {
 	if unknown[""] || !steps {
 		return nil
 	}
-	for task, of := range out {
-		if unknown[task] || len(of.pods) < fewestCompared || !j.IsSupervised(task) {
-			delete(out, task)
-			continue
-		}
+	maps.DeleteFunc(out, func(task string, of *compared) bool {
 		of.usual = usual(of.pods)
-	}
+		return unknown[task] || len(of.pods) < fewestCompared || !j.IsSupervised(task)
+	})
 	return out
 }
 
