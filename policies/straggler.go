@@ -5,7 +5,6 @@ package policies
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,10 +43,10 @@ var (
 func (j job) describeStraggler(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStraggler)
 	is := c != nil && c.Status == metav1.ConditionTrue
-	known := j.comparable(s)
+	known := j.compare(s)
 	found := known.stragglers()
 	switch {
-	case is && (j.stopped(s) || s.Epoch != j.Job.Status.Epoch), is && len(known) > 0 && j.hasBeen(c, stragglerStays) && j.differ(known, found, c.Message):
+	case is && (j.stopped(s) || s.Epoch != j.Job.Status.Epoch), is && j.hasBeen(c, stragglerStays) && j.differ(known, found, c.Message):
 		j.SetCondition(s, v1alpha1.ConditionStraggler, false, v1alpha1.ReasonNoStraggler, "no ranks are known that the others wait for")
 	case !is && len(found) > 0:
 		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, storyOf(found))
@@ -81,8 +80,8 @@ func (j job) differ(known comparison, found []straggler, told string) bool {
 	stays := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		if p := j.Pod(r); p != nil && names(p) {
-			of, is := known[r.Task]
-			stays = stays || !is || narrow.isBetween(p, of)
+			of := known[r.Task]
+			stays = stays || known == nil || of.are == unknown || of.are == comparable && narrow.isBetween(p, of)
 		}
 	})
 	return !stays
@@ -90,13 +89,23 @@ func (j job) differ(known comparison, found []straggler, told string) bool {
 
 func placeOf(p *gang.Pod) string { return p.Name + " on " + p.Node }
 
-// compared are the pods of a task whose ranks all say for how long they wait, and for how long half of them do at least, in percent.
+// verdict is whether ranks can be compared: the later, the more it counts beside those of others.
+type verdict int
+
+const (
+	comparable verdict = iota
+	unknown            // so far, or for now
+	different          // by what they do
+)
+
+// compared are the pods of a task, and for how long half of them wait at least, in percent, where they are comparable.
 type compared struct {
+	are   verdict
 	pods  []*gang.Pod
 	usual int32
 }
 
-// comparison is the tasks that can be compared.
+// comparison is the tasks of a gang.
 type comparison map[string]*compared
 
 // isBetween reports whether there is such a gap between a rank and the others.
@@ -114,18 +123,33 @@ type straggler struct {
 // stragglers are those of all tasks, by name.
 func (c comparison) stragglers() (found []straggler) {
 	for _, of := range c {
-		var ones []straggler
+		var ones []*gang.Pod
 		for _, p := range of.pods {
-			if wide.isBetween(p, of) {
-				ones = append(ones, straggler{p, fmt.Sprintf("%s, which waits for %d%% of its time and half of its task for %d%%", placeOf(p), p.Process.Waits.Most, of.usual)})
+			if of.are == comparable && wide.isBetween(p, of) {
+				ones = append(ones, p)
 			}
 		}
-		if len(ones) <= max(1, len(of.pods)/stragglersOf) {
-			found = append(found, ones...)
+		if !areFew(ones, of.pods) {
+			continue
+		}
+		for _, p := range ones {
+			found = append(found, straggler{p, fmt.Sprintf("%s, which waits for %d%% of its time and half of its task for %d%%", placeOf(p), p.Process.Waits.Most, of.usual)})
 		}
 	}
 	slices.SortFunc(found, func(a, b straggler) int { return cmp.Compare(a.Name, b.Name) })
 	return found
+}
+
+// areFew reports whether so few of some pods are stragglers that the work may be shared evenly: one, one in stragglersOf, or those of one node.
+func areFew(ones, of []*gang.Pod) bool {
+	nodes := func(pods []*gang.Pod) int {
+		all := map[string]bool{}
+		for _, p := range pods {
+			all[p.Node] = true
+		}
+		return len(all)
+	}
+	return len(ones) <= max(1, len(of)/stragglersOf) || nodes(ones) == 1 && nodes(of) >= fewestCompared
 }
 
 // storyOf tells of stragglers.
@@ -140,36 +164,52 @@ func storyOf(found []straggler) string {
 	return "the others may wait for " + strings.Join(told, "; ")
 }
 
-// comparable are the tasks whose ranks all run and say for how long they wait; none where a rank that says steps does not, for it has only begun to train, or evaluates, and none where
-// steps take long.
-func (j job) comparable(s *v1alpha1.TrainingJobStatus) comparison {
-	out, unknown, steps := comparison{}, map[string]bool{}, false
+// compare finds the tasks whose ranks all train and say for how long they wait; nil where the gang does not train. Those that say steps decide for all.
+func (j job) compare(s *v1alpha1.TrainingJobStatus) comparison {
 	if !j.trains(s) {
 		return nil
 	}
+	out, steps, all := comparison{}, false, comparable
 	gang.EachRank(j.Effective, func(r gang.Rank) {
+		of := out[r.Task]
+		if of == nil {
+			of = &compared{}
+			out[r.Task] = of
+		}
 		p := j.Pod(r)
-		if p == nil || !runsNow(s, p) || p.Process.Waits == nil {
-			unknown[r.Task] = true
-			unknown[""] = unknown[""] || (p != nil && saysSteps(s, p))
-			return
+		is := judge(s, p)
+		if of.are = max(of.are, is); is == comparable {
+			of.pods = append(of.pods, p)
 		}
-		if saysSteps(s, p) {
-			steps, unknown[""] = true, unknown[""] || p.Training.StepTime > longestCompared
+		if p != nil && saysSteps(s, p) {
+			steps, all = true, max(all, is)
 		}
-		if out[r.Task] == nil {
-			out[r.Task] = &compared{}
-		}
-		out[r.Task].pods = append(out[r.Task].pods, p)
 	})
-	if unknown[""] || !steps {
-		return nil
+	if !steps {
+		all = max(all, unknown)
 	}
-	maps.DeleteFunc(out, func(task string, of *compared) bool {
-		of.usual = usual(of.pods)
-		return unknown[task] || len(of.pods) < fewestCompared || !j.IsSupervised(task)
-	})
+	for task, of := range out {
+		if of.are = max(of.are, all); len(of.pods) < fewestCompared && of.are == comparable || !j.IsSupervised(task) {
+			of.are = different
+		}
+		if of.are == comparable {
+			of.usual = usual(of.pods)
+		}
+	}
 	return out
+}
+
+// judge returns whether a rank, of which there may be no pod, can be compared with others.
+func judge(s *v1alpha1.TrainingJobStatus, p *gang.Pod) verdict {
+	switch {
+	case p == nil || p.Process == nil || gang.IsStale(s, p):
+		return unknown
+	case p.Process.State == gang.ProcessSucceeded, p.Process.State == gang.ProcessFailed, saysSteps(s, p) && p.Training.StepTime > longestCompared:
+		return different
+	case !runsNow(s, p) || p.Process.Waits == nil, saysSteps(s, p) && p.Training.StepTime == 0:
+		return unknown
+	}
+	return comparable
 }
 
 // usual is what half of some ranks wait at least.

@@ -226,7 +226,7 @@ func (d *drill) look(s *scene, now float64) {
 
 // names are the stragglers that are said after a look.
 func (d *drill) names(s *scene) (out []string) {
-	for _, f := range jobOf(&s.Observation, s.status()).comparable(s.status()).stragglers() {
+	for _, f := range jobOf(&s.Observation, s.status()).compare(s.status()).stragglers() {
 		out = append(out, f.Name)
 	}
 	return out

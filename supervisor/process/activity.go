@@ -107,6 +107,9 @@ func (s *Sampler) take(now time.Time, program int, all []process) Shown {
 	if s.last = append(s.last, next); len(s.last) > waitSamples {
 		s.last = s.last[1:]
 	}
+	if n := len(s.last) - samples; n > 0 {
+		s.last[n-1].used = nil // only waits are of so many samples
+	}
 	maps.DeleteFunc(s.workers, func(p identity, _ bool) bool {
 		_, lives := next.used[p]
 		return !lives

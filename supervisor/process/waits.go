@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,37 +77,50 @@ func waitsOf(p identity, of []sample) (w Waits, known bool) {
 // share is the percentage of some time in which a process did not want a processor.
 func share(wanted, of time.Duration) int { return int(100 * max(0, of-wanted) / max(1, of)) }
 
-// shells are programs that may start the one that matters, and wait for it.
-var shells = []string{"sh", "bash", "dash", "ash", "zsh", "tini", "dumb-init"}
+// starters are programs that may start the one that matters, and wait for it.
+var starters = []string{"sh", "bash", "dash", "ash", "zsh", "busybox", "tini", "dumb-init", "docker-init", "uv"}
 
-// trainers are the processes that wait for those of other ranks: the workers which torchrun starts, with LOCAL_RANK, or else the program itself. What these start, as to load
-// data, is left out, and so is what became an orphan.
-func (s *Sampler) trainers(program int, all []process) []identity {
-	children := func(of int) (out []process) {
-		for _, p := range all {
-			if p.parent == of {
-				out = append(out, p)
-			}
-		}
-		return out
+// starts reports whether a process is one of the starters: a script has a name of its own.
+func starts(p process) bool {
+	executes, _ := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
+	return slices.Contains(starters, p.name) || slices.Contains(starters, filepath.Base(executes))
+}
+
+// trainers are the processes that wait for those of other ranks: the workers which torchrun starts, with LOCAL_RANK, or else the program itself; none where one of these is a
+// starter with other processes than one. What trainers start, as to load data, is left out, and so is what became an orphan.
+func (s *Sampler) trainers(program int, all []process) (found []identity) {
+	children := map[int][]process{}
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
 	}
 	i := slices.IndexFunc(all, func(p process) bool { return p.pid == program })
 	if i < 0 {
 		return nil
 	}
-	it := all[i]
-	started := children(it.pid)
-	for len(started) == 1 && slices.Contains(shells, it.name) {
-		it, started = started[0], children(started[0].pid)
+	workers := s.workersFrom(all[i], children)
+	if len(workers) == 0 {
+		workers = all[i : i+1]
 	}
-	var workers []identity
-	for _, p := range started {
-		if s.isWorker(p.identity) {
-			workers = append(workers, p.identity)
+	for _, p := range workers {
+		for starts(p) {
+			if len(children[p.pid]) != 1 {
+				return nil
+			}
+			p = children[p.pid][0]
 		}
+		found = append(found, p.identity)
 	}
-	if len(workers) == 0 || s.isWorker(it.identity) {
-		return []identity{it.identity}
+	return found
+}
+
+// workersFrom are the outermost workers of a program and what it has started.
+func (s *Sampler) workersFrom(program process, children map[int][]process) (workers []process) {
+	for queue := []process{program}; len(queue) > 0; queue = queue[1:] {
+		if s.isWorker(queue[0].identity) {
+			workers = append(workers, queue[0])
+		} else {
+			queue = append(queue, children[queue[0].pid]...)
+		}
 	}
 	return workers
 }

@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
 // kept is how many of the last steps are remembered. Without the fewest nothing is known.
@@ -50,9 +48,8 @@ type pace struct {
 	from        int64
 	since, last time.Time
 	average     time.Duration
-	// trains is when the program began to train, as far as it says: at its first step, and whenever it was back from another phase. In another phase pauses is true.
-	trains time.Time
-	pauses bool
+	// trains is since when steps have come without a pause, and stepped when the last one came.
+	trains, stepped time.Time
 	// took is how long the last steps took, and most the longest of all.
 	took []interval
 	most time.Duration
@@ -71,8 +68,17 @@ func (i interval) stretched(times int64, longest time.Duration) time.Duration {
 }
 
 // phase is another phase that begins: the time of the one before is not that of a step.
-func (p *pace) phase(now time.Time, is wire.Phase) {
-	p.last, p.trains, p.pauses = now, now, is != wire.Phase_PHASE_TRAIN
+func (p *pace) phase(now time.Time) { p.last = now }
+
+// longestPause is how long no step comes at most while a program trains: it may save a checkpoint.
+const longestPause = 2 * time.Minute
+
+// trainsSince is since when steps have come without a pause: now, in one; zero where none has come.
+func (p *pace) trainsSince(now time.Time) time.Time {
+	if p.heard > 0 && now.Sub(p.stepped) > longestPause {
+		return now
+	}
+	return p.trains
 }
 
 // step takes a count of steps that was heard of now, and the one before. A count that goes back starts another average.
@@ -81,9 +87,10 @@ func (p *pace) step(now time.Time, before, step int64) {
 	if p.first == 0 { // a bar says 0 before it knows at which step it resumes
 		p.first = step
 	}
-	if p.heard == 1 {
+	if step < before || now.Sub(p.stepped) > longestPause {
 		p.trains = now
 	}
+	p.stepped = now
 	if p.heard > 2 && step > p.from {
 		p.average = now.Sub(p.since) / time.Duration(step-p.from)
 	} else {

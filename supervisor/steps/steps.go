@@ -51,14 +51,11 @@ func (l *Listener) Last() *wire.Progress {
 	return last
 }
 
-// TrainsSince is since when the program trains, as far as it says: now, if it is in another phase. It is zero for one that says no steps and no phases.
+// TrainsSince is since when the program trains: its steps have come with pauses of two minutes at most. It is now in a longer one, and zero for a program that says no steps.
 func (l *Listener) TrainsSince(now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pace.pauses {
-		return now
-	}
-	return l.pace.trains
+	return l.pace.trainsSince(now)
 }
 
 // hear takes what a program says now, if it is still the program. What it does not name stays. A program that says a phase says all of them.
@@ -88,7 +85,7 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	before := proto.CloneOf(l.said)
 	proto.Merge(l.said, p)
 	if l.said.GetPhase() != before.GetPhase() {
-		l.pace.phase(now, l.said.GetPhase())
+		l.pace.phase(now)
 	}
 	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {

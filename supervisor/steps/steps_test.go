@@ -58,7 +58,7 @@ func TestStepsOfCheckpoints(t *testing.T) {
 	same(t, "of a program that says its steps", &wire.Progress{Step: new(int64(250)), CheckpointStep: new(int64(200))}, l.Last())
 }
 
-// A program trains from its first step on, and from the end of each other phase.
+// A program trains from its first step on, and from the one after a pause of more than two minutes, or a count that goes back.
 func TestSinceWhenAProgramTrains(t *testing.T) {
 	var l Listener
 	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
@@ -66,14 +66,19 @@ func TestSinceWhenAProgramTrains(t *testing.T) {
 	l.hear(0, at(2), step(1))
 	l.hear(0, at(3), step(2))
 	check.Equal(t, "two steps", at(2), l.TrainsSince(at(4)))
-	l.hear(0, at(5), &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
-	check.Equal(t, "in another phase", at(6), l.TrainsSince(at(6)))
-	l.hear(0, at(7), &wire.Progress{Phase: wire.Phase_PHASE_TRAIN})
-	check.Equal(t, "after it", at(7), l.TrainsSince(at(9)))
+	l.hear(0, at(5), &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT})
+	l.hear(0, at(120), &wire.Progress{Phase: wire.Phase_PHASE_TRAIN})
+	l.hear(0, at(123), step(3))
+	check.Equal(t, "a checkpoint of two minutes", at(2), l.TrainsSince(at(243)))
+	check.Equal(t, "in a longer pause", at(244), l.TrainsSince(at(244)))
+	l.hear(0, at(245), step(4))
+	check.Equal(t, "after it", at(245), l.TrainsSince(at(250)))
+	l.hear(0, at(251), step(2))
+	check.Equal(t, "a count that goes back", at(251), l.TrainsSince(at(252)))
 	l.Reset()
-	check.Equal(t, "another program", time.Time{}, l.TrainsSince(at(10)))
-	l.hear(1, at(11), step(3))
-	check.Equal(t, "its first step", at(11), l.TrainsSince(at(12)))
+	check.Equal(t, "another program", time.Time{}, l.TrainsSince(at(600)))
+	l.hear(1, at(601), step(3))
+	check.Equal(t, "its first step", at(601), l.TrainsSince(at(602)))
 }
 
 // What an earlier program said, or a door read of it, is nothing of the next one's.
