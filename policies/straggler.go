@@ -81,7 +81,7 @@ func (j job) differ(known comparison, found []straggler, told string) bool {
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		if p := j.Pod(r); p != nil && names(p) {
 			of := known[r.Task]
-			stays = stays || known == nil || of.are == unknown || of.are == comparable && narrow.isBetween(p, of)
+			stays = stays || of != nil && (of.are == unknown || of.are == similar && narrow.isBetween(p, of))
 		}
 	})
 	return !stays
@@ -93,12 +93,12 @@ func placeOf(p *gang.Pod) string { return p.Name + " on " + p.Node }
 type verdict int
 
 const (
-	comparable verdict = iota
-	unknown            // so far, or for now
-	different          // by what they do
+	similar   verdict = iota
+	unknown           // so far, or for now
+	different         // by what they do
 )
 
-// compared are the pods of a task, and for how long half of them wait at least, in percent, where they are comparable.
+// compared are the pods of a task, and for how long half of them wait at least, in percent, where they are similar.
 type compared struct {
 	are   verdict
 	pods  []*gang.Pod
@@ -125,7 +125,7 @@ func (c comparison) stragglers() (found []straggler) {
 	for _, of := range c {
 		var ones []*gang.Pod
 		for _, p := range of.pods {
-			if of.are == comparable && wide.isBetween(p, of) {
+			if of.are == similar && wide.isBetween(p, of) {
 				ones = append(ones, p)
 			}
 		}
@@ -164,12 +164,12 @@ func storyOf(found []straggler) string {
 	return "the others may wait for " + strings.Join(told, "; ")
 }
 
-// compare finds the tasks whose ranks all train and say for how long they wait; nil where the gang does not train. Those that say steps decide for all.
+// compare finds the tasks whose ranks all train and say for how long they wait; nil without supervisors. Those that say steps decide for all.
 func (j job) compare(s *v1alpha1.TrainingJobStatus) comparison {
-	if !j.trains(s) {
+	if j.Job.Spec.Supervisor == nil {
 		return nil
 	}
-	out, steps, all := comparison{}, false, comparable
+	out, steps, all := comparison{}, false, similar
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		of := out[r.Task]
 		if of == nil {
@@ -178,21 +178,21 @@ func (j job) compare(s *v1alpha1.TrainingJobStatus) comparison {
 		}
 		p := j.Pod(r)
 		is := judge(s, p)
-		if of.are = max(of.are, is); is == comparable {
+		if of.are = max(of.are, is); is == similar {
 			of.pods = append(of.pods, p)
 		}
 		if p != nil && saysSteps(s, p) {
 			steps, all = true, max(all, is)
 		}
 	})
-	if !steps {
+	if !steps || !j.trains(s) {
 		all = max(all, unknown)
 	}
 	for task, of := range out {
-		if of.are = max(of.are, all); len(of.pods) < fewestCompared && of.are == comparable || !j.IsSupervised(task) {
+		if of.are = max(of.are, all); len(of.pods) < fewestCompared && of.are == similar || !j.IsSupervised(task) {
 			of.are = different
 		}
-		if of.are == comparable {
+		if of.are == similar {
 			of.usual = usual(of.pods)
 		}
 	}
@@ -209,7 +209,7 @@ func judge(s *v1alpha1.TrainingJobStatus, p *gang.Pod) verdict {
 	case !runsNow(s, p) || p.Process.Waits == nil, saysSteps(s, p) && p.Training.StepTime == 0:
 		return unknown
 	}
-	return comparable
+	return similar
 }
 
 // usual is what half of some ranks wait at least.

@@ -55,6 +55,7 @@ func TestStragglers(t *testing.T) {
 		"one is not heard":                 {[]int32{15, 60}, func(s *scene) { s.Pods[3].Process = nil }, "none"},
 		"one is at the barrier":            {[]int32{15, 60}, func(s *scene) { s.Pods[3].Process.State = gang.ProcessWaiting }, "none"},
 		"steps of more than half a round":  {[]int32{15, 60}, func(s *scene) { s.Pods[2].Training.StepTime = 31 * time.Second }, "none"},
+		"steps of unknown length":          {[]int32{15, 60}, func(s *scene) { s.Pods[2].Training.StepTime = 0 }, "none"},
 		"no step was made":                 {[]int32{15, 60}, func(s *scene) { s.each(func(p *gang.Pod) { p.Training = nil }) }, "none"},
 		"steps were made in another epoch": {[]int32{15, 60}, func(s *scene) { s.each(func(p *gang.Pod) { p.Training.Epoch-- }) }, "none"},
 		"the ranks are independent":        {[]int32{15, 60}, func(s *scene) { s.Job.Spec.Tasks[0].Independent = true }, "none"},
@@ -137,6 +138,41 @@ func TestAStragglerIsSaidForAWhile(t *testing.T) {
 	s.fails(0, 1)
 	s.decide()
 	check.Equal(t, "once the gang is restarted", noStraggler, s.straggler())
+}
+
+// What cannot be compared any more is no straggler after ten minutes.
+func TestAStragglerThatCannotBeCompared(t *testing.T) {
+	for name, change := range map[string]func(*scene){
+		"steps take long":        func(s *scene) { s.each(func(p *gang.Pod) { p.Training.StepTime = time.Minute }) },
+		"a rank has ended":       func(s *scene) { s.reports(3, gang.ProcessSucceeded) },
+		"it is on another node":  func(s *scene) { s.Pods[0].Node = "n09"; s.Pods[0].Process.Waits = nil },
+		"it is of another shape": func(s *scene) { s.Job.Spec.Tasks[0].Independent = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(4)
+			s.after(time.Minute).wait(15, 60).decide()
+			s.after(10*time.Minute).wait(15, 60)
+			change(s)
+			s.decide()
+			check.Equal(t, "condition", noStraggler, s.straggler())
+		})
+	}
+}
+
+// The ranks of one node of three or more may be stragglers together.
+func TestStragglersOfANode(t *testing.T) {
+	for nodes, want := range map[string]string{"0123": "True", "01": "none", "0001": "none"} {
+		s := large(16)
+		s.Job.Spec.Supervisor = &v1alpha1.Supervisor{}
+		for i := range s.Pods {
+			s.Pods[i].Node = "n0" + nodes[i*len(nodes)/16:][:1]
+		}
+		s.all(gang.ProcessRunning)
+		s.decide()
+		s.all(gang.ProcessRunning)
+		s.after(time.Minute).wait(5, 5, 5, 5, 60).decide()
+		check.Equal(t, "nodes "+nodes, want, strings.Fields(s.straggler())[0])
+	}
 }
 
 // The clock of another manager may have been ahead.
