@@ -189,3 +189,18 @@ func TestWebhooks(t *testing.T) {
 		}},
 	})
 }
+
+func TestWhatARuleOfAWebhookCovers(t *testing.T) {
+	for pattern, want := range map[string][]string{
+		"pods": {"pods"}, "*": {"pods", "nodes"}, "*/*": {"pods", "pods/binding", "nodes", "nodes/status"}, "pods/*": {"pods", "pods/binding"},
+		"pods/binding": {"pods/binding"}, "*/status": {"nodes/status"}, "pod": nil,
+	} {
+		var got []string
+		for _, name := range []string{"pods", "pods/binding", "nodes", "nodes/status"} {
+			if covers([]string{pattern}, name) {
+				got = append(got, name)
+			}
+		}
+		check.Equal(t, pattern, want, got)
+	}
+}

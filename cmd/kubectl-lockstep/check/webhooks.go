@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,13 +56,18 @@ func (h *hook) refuses() bool {
 	return slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool {
 		return slices.ContainsFunc(written, func(name string) bool {
 			resource := schema.ParseGroupResource(name)
-			return matches(r.APIGroups, resource.Group, "*") && matches(r.Resources, resource.Resource, "*", "*/*")
+			return covers(r.APIGroups, resource.Group) && covers(r.Resources, resource.Resource)
 		})
 	})
 }
 
-func matches(list []string, items ...string) bool {
-	return slices.ContainsFunc(list, func(item string) bool { return slices.Contains(items, item) })
+// covers reports whether one of the patterns of a webhook's rule is for a group, or for a resource or subresource: each of the two parts may be a star.
+func covers(patterns []string, name string) bool {
+	of, sub, _ := strings.Cut(name, "/")
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		first, second, _ := strings.Cut(pattern, "/")
+		return (first == "*" || first == of) && (second == "*" || second == sub)
+	})
 }
 
 // webhooks finds webhooks whose Service does not answer, and looks for the one that validates Volcano Jobs.
