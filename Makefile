@@ -30,7 +30,7 @@ CONFIG ?= config/default
 # How long one package may take.
 TEST_TIMEOUT ?= 20m
 E2E_TIMEOUT ?= 40m
-REAL_TIMEOUT ?= 40m
+REAL_TIMEOUT ?= 60m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
 RECOVERIES ?= 2
 # How often a gang hangs in each way in test-real, and the flags that write what was seen into a file: only test-full does.
@@ -245,7 +245,7 @@ node-binaries: prereqs
 	@go run ./test/cluster/cmd build --real >/dev/null # its progress goes to stderr
 
 .PHONY: test-real
-test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 30 minutes
+test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run real gangs on real kubelets, and break them; 45 minutes
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -skip '$(REAL_SKIP)' ./test/real -recoveries=$(RECOVERIES) -hangs=$(HANGS) $(HANGS_RECORD)
 	go test -count=1 -v ./test/workloads/torchrun # the documented commands, by the torch that prereqs-real installs
 	go test -count=1 -v -timeout=$(REAL_TIMEOUT) -run '$(INSTALLATIONS)' ./test/real/install # install, upgrade, downgrade and uninstall by the commands of docs/operators.md
