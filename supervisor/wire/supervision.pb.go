@@ -241,7 +241,7 @@ type Report struct {
 	Addresses [][]byte `protobuf:"bytes,13,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Collectives are what NCCL's RAS service says of the ranks that this program's communicators connect; absent where it says nothing, and while the gang has not stalled.
 	Collectives *Collectives `protobuf:"bytes,14,opt,name=collectives,proto3" json:"collectives,omitempty"`
-	// Waits are for how much of the last five minutes the program waited; absent where that is not known, or they began before its first step or in another phase than training.
+	// Waits are for how much of the last five minutes the program waited; absent where that is not known, or they began before its first step or before a pause of more than two minutes.
 	Waits         *Waits `protobuf:"bytes,15,opt,name=waits,proto3" json:"waits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
