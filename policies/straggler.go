@@ -1,4 +1,4 @@
-// Stragglers: ranks that the others of their task wait for in each step.
+// Stragglers: ranks that the others that do the same work wait for in each step.
 
 package policies
 
@@ -29,7 +29,7 @@ const (
 	stragglersOf   = 8
 )
 
-// gap is between what a rank waits at most and what half of its task does at least, in four of five minutes: so many percentage points, and such a percentage of theirs.
+// gap is between what a rank waits at most and what half of its peers do at least, in four of five minutes: so many percentage points, and such a percentage of theirs.
 type gap struct{ points, percent int32 }
 
 // A straggler begins with a wide gap, and is one while there is a narrow one. Ranks whose steps differ by a tenth at random wait alike in the long run.
@@ -80,7 +80,7 @@ func (j job) differ(known comparison, found []straggler, told string) bool {
 	stays := false
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		if p := j.Pod(r); p != nil && names(p) {
-			of := known[r.Task]
+			of := known[j.sharing(r.Task)]
 			stays = stays || of != nil && (of.are == unknown || of.are == similar && narrow.isBetween(p, of))
 		}
 	})
@@ -105,7 +105,7 @@ type compared struct {
 	usual int32
 }
 
-// comparison is the tasks of a gang.
+// comparison is the tasks of a gang; PyTorch's is one.
 type comparison map[string]*compared
 
 // isBetween reports whether there is such a gap between a rank and the others.
@@ -133,7 +133,7 @@ func (c comparison) stragglers() (found []straggler) {
 			continue
 		}
 		for _, p := range ones {
-			found = append(found, straggler{p, fmt.Sprintf("%s, which waits for %d%% of its time and half of its task for %d%%", placeOf(p), p.Process.Waits.Most, of.usual)})
+			found = append(found, straggler{p, fmt.Sprintf("%s, which waits for %d%% of its time and half of its peers for %d%%", placeOf(p), p.Process.Waits.Most, of.usual)})
 		}
 	}
 	slices.SortFunc(found, func(a, b straggler) int { return cmp.Compare(a.Name, b.Name) })
@@ -171,10 +171,11 @@ func (j job) compare(s *v1alpha1.TrainingJobStatus) comparison {
 	}
 	out, steps, all := comparison{}, false, similar
 	gang.EachRank(j.Effective, func(r gang.Rank) {
-		of := out[r.Task]
+		task := j.sharing(r.Task)
+		of := out[task]
 		if of == nil {
 			of = &compared{}
-			out[r.Task] = of
+			out[task] = of
 		}
 		p := j.Pod(r)
 		is := judge(s, p)
@@ -197,6 +198,14 @@ func (j job) compare(s *v1alpha1.TrainingJobStatus) comparison {
 		}
 	}
 	return out
+}
+
+// sharing names the task whose ranks do the same work as those of a task: PyTorch's master trains as its workers do.
+func (j job) sharing(task string) string {
+	if f := j.Job.Spec.Framework; f != nil && f.PyTorch != nil && task == f.PyTorch.Master {
+		return f.PyTorch.Worker
+	}
+	return task
 }
 
 // judge returns whether a rank, of which there may be no pod, can be compared with others.

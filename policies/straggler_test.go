@@ -37,7 +37,7 @@ func (s *scene) straggler() string {
 const noStraggler = "False NoStraggler: no ranks are known that the others wait for"
 
 func TestStragglers(t *testing.T) {
-	const named = "True OthersWait: the others may wait for llm-1-worker-0 on n00, which waits for 30% of its time and half of its task for 60%"
+	const named = "True OthersWait: the others may wait for llm-1-worker-0 on n00, which waits for 30% of its time and half of its peers for 60%"
 	for name, tc := range map[string]struct {
 		waits  []int32
 		change func(*scene)
@@ -97,8 +97,25 @@ func TestStragglersOfTasks(t *testing.T) {
 	check.Equal(t, "while the learner, which says the steps, does not train", "none", s.straggler())
 	s.Pods[0].Process.Waits = &gang.Waits{}
 	s.decide()
-	check.Equal(t, "two slow ones", "True OthersWait: the others may wait for llm-1-actor-1 on n02, which waits for 5% of its time and half of its task for 60%; "+
-		"llm-1-judge-1 on n05, which waits for 20% of its time and half of its task for 60%", s.straggler())
+	check.Equal(t, "two slow ones", "True OthersWait: the others may wait for llm-1-actor-1 on n02, which waits for 5% of its time and half of its peers for 60%; "+
+		"llm-1-judge-1 on n05, which waits for 20% of its time and half of its peers for 60%", s.straggler())
+}
+
+// PyTorch's master does what its workers do, and can be the slow one among two of them.
+func TestAStragglingMaster(t *testing.T) {
+	job := aJob().tasks(task("master", 1), task("worker", 2))
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	job.Spec.Framework = &v1alpha1.Framework{PyTorch: &v1alpha1.PyTorch{Master: "master", Worker: "worker"}}
+	s := aScene(job).started().placed()
+	s.each(func(p *gang.Pod) { p.Process = &gang.Process{Epoch: 1} })
+	s.decide()
+	s.after(time.Minute).wait(30, 60).decide()
+	const named = "True OthersWait: the others may wait for llm-1-master-0 on n00, which waits for 30% of its time and half of its peers for 60%"
+	check.Equal(t, "condition", named, s.straggler())
+	for range 11 {
+		s.after(time.Minute).wait(20, 60).decide()
+	}
+	check.Equal(t, "while it stays", named, s.straggler())
 }
 
 // A straggler is said for ten minutes at least, and once, while it stays one, or nothing else is known.

@@ -88,8 +88,8 @@ const (
 	// ConditionStalled is True while every pod of the gang is ready and the program makes no training step for longer than it did before. Its
 	// message names the rank that differs from the others, where one does. Nothing is done for it. A job that never stalled has no such condition.
 	ConditionStalled = "Stalled"
-	// ConditionStraggler is True while a few ranks of a task are known to have waited so much less in the last minutes than the others that these may wait for them. Its message names
-	// them. Nothing is done for it. A job that never had any has no such condition.
+	// ConditionStraggler is True while a few of the ranks that do the same work are known to have waited so much less in the last minutes than the others that
+	// these may wait for them. Its message names them. Nothing is done for it. A job that never had any has no such condition.
 	ConditionStraggler = "Straggler"
 	// ConditionHoldsRefused is True while the job does not hold nodes that it would hold by spec.hold. A job that was
 	// refused none has no such condition.
@@ -120,7 +120,7 @@ const (
 	ReasonWithinTier          = "WithinTier"          // the ranks are together again
 	ReasonNoSteps             = "NoSteps"             // a training step is overdue
 	ReasonNotStalled          = "NotStalled"          // steps come again, or the gang does not run
-	ReasonOthersWait          = "OthersWait"          // a rank waits much less than the others of its task
+	ReasonOthersWait          = "OthersWait"          // a rank waits much less than those that do the same work
 	ReasonNoStraggler         = "NoStraggler"         // the ranks wait alike, or the gang does not run
 	ReasonNodesShared         = "NodesShared"         // the job's pods on a node request less than half of it
 	ReasonHoldLimitReached    = "HoldLimitReached"    // the job, or the jobs of its queue, hold as many nodes as they may
