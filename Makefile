@@ -33,7 +33,7 @@ E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 60m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
 RECOVERIES ?= 2
-# How often a gang hangs in each way in test-real, and the flags that write what was seen into a file: only test-full does.
+# How often a gang hangs in each way and has a slow rank in test-real, and the flag that writes what was seen into files: only test-full does.
 HANGS ?= 1
 HANGS_RECORD ?=
 # The tests of test/real that test-real leaves to test-full: the kubelet's back-off, and the default rules' 90 s, take two minutes each.
@@ -253,8 +253,8 @@ test-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: run r
 .PHONY: test-full
 test-full: RECOVERIES = 10
 test-full: HANGS = 10
-test-full: HANGS_RECORD = -record=hangs.json
-test-full: REAL_TIMEOUT = 2h
+test-full: HANGS_RECORD = -record=.
+test-full: REAL_TIMEOUT = 3h
 test-full: INSTALLATIONS = .
 test-full: REAL_SKIP = ^$$
 test-full: test test-late test-real test-sim test-mutations test-week test-steps ## everything that checks the product: hours

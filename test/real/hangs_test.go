@@ -3,7 +3,6 @@
 package real
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"syscall"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/test/evidence"
 	"github.com/lockstep-dev/lockstep/test/fakeras"
 )
 
@@ -166,44 +164,4 @@ func (g *stalledGang) names(ranks []int) (names []string) {
 		names = append(names, g.before[rank].Name)
 	}
 	return names
-}
-
-// hangCounts are of one kind: how often it was played, suspected, blamed on the right rank or rightly on none, restarted, and over. The times are from the last step that was
-// said until the stall was.
-type hangCounts struct {
-	Played         int `json:"played"`
-	Suspected      int `json:"suspected,omitempty"`
-	WithinAMinute  int `json:"suspectedWithinAMinute,omitempty"`
-	Named          int `json:"rightRankNamed"`
-	Restarted      int `json:"restarted,omitempty"`
-	TrainsAgain    int `json:"trainsAgain,omitempty"`
-	FastestSeconds int `json:"suspectedAfterSecondsAtLeast,omitempty"`
-	SlowestSeconds int `json:"suspectedAfterSecondsAtMost,omitempty"`
-}
-
-func (c *hangCounts) suspected(after int) {
-	c.Suspected++
-	if after <= 60 {
-		c.WithinAMinute++
-	}
-	c.FastestSeconds = min(cmp.Or(c.FastestSeconds, after), after)
-	c.SlowestSeconds = max(c.SlowestSeconds, after)
-}
-
-// record returns what writes the counts into the file of -record, with the commit that is tested.
-func (g *stalledGang) record(seed uint64) (write func()) {
-	g.t.Helper()
-	if *record == "" {
-		return func() {}
-	}
-	tested, err := evidence.Of(g.ctx, "make test-full", *record)
-	g.must(err)
-	return func() {
-		g.must(evidence.Write(*record, struct {
-			evidence.Tested
-			Hangs int                    `json:"hangs"`
-			Seed  uint64                 `json:"seed"`
-			Kinds map[string]*hangCounts `json:"kinds"`
-		}{tested, *hangs, seed, g.counts}))
-	}
 }

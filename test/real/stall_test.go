@@ -4,8 +4,6 @@ package real
 
 import (
 	"context"
-	"flag"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -23,12 +21,6 @@ import (
 	"github.com/lockstep-dev/lockstep/test/fakeras"
 )
 
-var (
-	hangs     = flag.Int("hangs", 1, "how often TestAStalledGang plays each kind of hang")
-	hangsSeed = flag.Uint64("hangs.seed", 0, "what decides which ranks hang; 0 for the time")
-	record    = flag.String("record", "", "the file into which TestAStalledGang writes what it has seen")
-)
-
 // stepsSaved is how many steps there are from one checkpoint, and word of it, to the next: enough that a hang never begins while one is saved, when no step is expected.
 const stepsSaved = 25
 
@@ -41,10 +33,9 @@ const (
 // stalledGang is a gang that hangs again and again.
 type stalledGang struct {
 	*scenario
-	chance *rand.Rand
+	*plays
 	disk   *disk
 	before map[int]corev1.Pod
-	counts map[string]*hangCounts
 	// spinning is the rank that computes.
 	spinning int
 	// service is the address of NCCL's RAS service, which mesh answers at; nil before it is asked.
@@ -55,13 +46,8 @@ type stalledGang struct {
 // TestAStalledGang has a gang hang in one way after the other. The job says so, and which ranks differ from the others, and no pod and no program is touched for that. With
 // a rule for Stalled all programs are restarted in their pods. One that computes may evaluate, and is left alone until NCCL says that the others wait for it in a collective.
 func TestAStalledGang(t *testing.T) {
-	seed := *hangsSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d", seed)
-	g := newStalledGang(t, seed)
-	defer g.record(seed)()
+	g := newStalledGang(t)
+	defer g.record(t, "hangs.json")()
 	for round := range *hangs {
 		for _, h := range hangKinds {
 			g.play(h)
@@ -73,13 +59,13 @@ func TestAStalledGang(t *testing.T) {
 	}
 }
 
-func newStalledGang(t *testing.T, seed uint64) *stalledGang {
+func newStalledGang(t *testing.T) *stalledGang {
 	t.Helper()
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := &scenario{Training: ground.NewTorchrun("stalled", 8, 100_000), t: t, ctx: context.WithoutCancel(t.Context())}
-	g := &stalledGang{scenario: s, chance: rand.New(rand.NewPCG(seed, 0)), counts: map[string]*hangCounts{}}
+	g := &stalledGang{scenario: s, plays: newPlays(t)}
 	s.Supervise()
 	s.WithoutAgents()
 	g.disk = s.newDisk()
@@ -121,11 +107,7 @@ func (g *stalledGang) leftAlone() {
 // play has the gang hang in one way, and waits until it trains again, if it is restarted for that.
 func (g *stalledGang) play(h hang) {
 	g.t.Helper()
-	count := g.counts[h.name]
-	if count == nil {
-		count = &hangCounts{}
-		g.counts[h.name] = count
-	}
+	count := g.of(h.name)
 	count.Played++
 	ranks, began := h.choose(g), time.Now()
 	g.t.Logf("%s: ranks %v", h.name, ranks)
@@ -153,7 +135,7 @@ func (g *stalledGang) play(h hang) {
 }
 
 // restarts waits until the programs of a gang that hangs are to be restarted, lifts the fault, and waits until the gang trains again. It reports whether the incident is right.
-func (g *stalledGang) restarts(h hang, ranks []int, count *hangCounts) bool {
+func (g *stalledGang) restarts(h hang, ranks []int, count *faultCounts) bool {
 	g.t.Helper()
 	before, was := g.lastHang().ID, *g.Job.Status.DeepCopy()
 	g.must(g.AwaitJob(g.ctx, "the programs are to be restarted", func(job *v1alpha1.TrainingJob) bool { return job.Status.Epoch > was.Epoch }))

@@ -4,9 +4,11 @@ package real
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -18,7 +20,20 @@ func TestAStraggler(t *testing.T) {
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := &scenario{Training: ground.NewTorchrun("straggler", 8, 100_000), t: t, ctx: context.WithoutCancel(t.Context())}
+	p := newPlays(t)
+	defer p.record(t, "stragglers.json")()
+	count := p.of("three times slower")
+	for round := range *hangs {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
+			s := &scenario{Training: ground.NewTorchrun("straggler", 8, 100_000), t: t, ctx: context.WithoutCancel(t.Context())}
+			s.slows(p.chance.IntN(s.Ranks), count)
+		})
+	}
+}
+
+// slows has one rank be slow, and waits until it is named.
+func (s *scenario) slows(rank int, count *faultCounts) {
+	s.t.Helper()
 	s.Supervise()
 	s.WithoutAgents()
 	s.setEnv("STEP_TIME", "0")
@@ -30,14 +45,18 @@ func TestAStraggler(t *testing.T) {
 		return job.Status.State == v1alpha1.StateRunning && p != nil && p.Step != nil
 	}))
 	before := s.pods()
-	const slow = 5
-	s.signal(slow, syscall.SIGUSR2)
+	count.Played++
+	began := time.Now()
+	s.signal(rank, syscall.SIGUSR2)
 	s.must(s.AwaitJob(s.ctx, "the straggler is named", func(job *v1alpha1.TrainingJob) bool {
 		return meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionStraggler)
 	}))
+	count.suspected(int(time.Since(began).Seconds()))
 	told := meta.FindStatusCondition(s.Job.Status.Conditions, v1alpha1.ConditionStraggler).Message
-	t.Log(told)
-	if want := "the others may wait for " + before[slow].Name + " on " + before[slow].Spec.NodeName + ","; !strings.HasPrefix(told, want) {
+	s.t.Log(told)
+	if want := "the others may wait for " + before[rank].Name + " on " + before[rank].Spec.NodeName + ","; strings.HasPrefix(told, want) {
+		count.Named++
+	} else {
 		s.errorf("the job says %q, and not %q", told, want)
 	}
 	s.survivorsStay(before)
