@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,4 +41,13 @@ func TestACrowdWithoutTokens(t *testing.T) {
 	crowd("127.0.0.3")
 	p.reports(1, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
+}
+
+// Supervisors leave the manager files for its own connections.
+func TestRoomForSupervisors(t *testing.T) {
+	var was syscall.Rlimit
+	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
+	t.Cleanup(func() { must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)) })
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 5000, Max: was.Max}))
+	check.Equal(t, "connections", 4000, (&Server{maxUnknown: maxUnknown}).room())
 }

@@ -17,7 +17,7 @@ const (
 	// perSecond and atOnce are how many connections and reports of a pod are taken. A restart of a gang is three reports.
 	perSecond, atOnce = 5, 20
 	// pacedPods is how many pods have their rate remembered: more than a manager has streams.
-	pacedPods = 4 * maxStreams
+	pacedPods = 2 * maxStreams
 )
 
 type pace struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -21,9 +22,10 @@ import (
 )
 
 const (
-	// maxStreams is how many connections there may be: ten thousand pods, and as many again that connect a second time before their
-	// first connection is known to be lost.
-	maxStreams = 20000
+	// maxStreams is how many connections there may be: a hundred thousand pods, and as many again that connect a second time before their
+	// first connection is known to be lost. There are fewer where the process may not have as many files open, of which otherFiles are for everything else.
+	maxStreams = 200000
+	otherFiles = 1000
 	// maxUnknown is how many more there may be of clients that have not shown which pod they are. Where there are more, the address with the most
 	// gives one up: whoever has no token keeps no other pod out. A supervisor that finds no room tries again.
 	maxUnknown = 4000
@@ -83,11 +85,21 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	wire.RegisterSupervisionServer(server, s)
 	// Streams have no end to wait for: the next leader is where they go on.
 	defer context.AfterFunc(ctx, server.Stop)()
-	err := server.Serve(serving.Limit(netutil.LimitListener(listener, maxStreams+s.maxUnknown), s.maxUnknown))
+	err := server.Serve(serving.Limit(netutil.LimitListener(listener, s.room()), s.maxUnknown))
 	if errors.Is(err, grpc.ErrServerStopped) { // the context ended before it began
 		return nil
 	}
 	return err
+}
+
+// room is how many connections there may be.
+func (s *Server) room() int {
+	all := maxStreams + s.maxUnknown
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur >= uint64(all+otherFiles) {
+		return all
+	}
+	return max(1, int(files.Cur)-otherFiles)
 }
 
 // limits keep the memory of a stream small, and what a client can take.

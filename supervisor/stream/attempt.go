@@ -82,6 +82,9 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+c.options.Address, // the dialer resolves the name, at each attempt
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithNoProxy(), // the manager is in the cluster
+		// Buffers of 32 KiB for each direction are the default. A supervisor has little to say.
+		grpc.WithReadBufferSize(0),
+		grpc.WithWriteBufferSize(4<<10),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
 }

@@ -90,7 +90,7 @@ func (h *healthBench) publish(ctx context.Context, node string, faults ...v1alph
 
 // clear has nodes reported well, and waits until the manager has left nothing undone.
 func (h *healthBench) clear(ctx context.Context, nodes []string) error {
-	if err := parallel(nodes, func(node string) error { return h.publish(ctx, node) }); err != nil {
+	if err := parallel(len(nodes), func(i int) error { return h.publish(ctx, nodes[i]) }); err != nil {
 		return err
 	}
 	return h.await(ctx, "all nodes are well and all gangs run", func(ctx context.Context) (bool, error) {
@@ -271,14 +271,14 @@ func (h *healthBench) finish(ctx context.Context, w *wave, sent reports, mark in
 	return nil
 }
 
-// parallel does something to all of many, several at a time.
-func parallel(items []string, do func(string) error) error {
+// parallel does something to all of so many, several at a time.
+func parallel(count int, do func(int) error) error {
 	var group sync.WaitGroup
 	errs := make([]error, publishers)
 	for i := range publishers {
 		group.Go(func() {
-			for at := i; at < len(items); at += publishers {
-				errs[i] = errors.Join(errs[i], do(items[at]))
+			for at := i; at < count; at += publishers {
+				errs[i] = errors.Join(errs[i], do(at))
 			}
 		})
 	}

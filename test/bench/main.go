@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -32,13 +33,15 @@ type options struct {
 	supervised      int
 	restarts        int
 	restartPeers    int
+	fleet           counts
+	fleetFor        time.Duration
 	manager, readme string
 }
 
 func main() {
 	ranks.Main()
 	ctrl.SetLogger(zap.New())
-	o := options{sizes: counts{4, 64, 1000}, rounds: counts{3, 2, 2}}
+	o := options{sizes: counts{4, 64, 1000}, rounds: counts{3, 2, 2}, fleet: counts{10, 100, 1000}}
 	flag.Var(&o.sizes, "sizes", "pods of the gangs, one figure for each; empty leaves the gangs out")
 	flag.Var(&o.rounds, "rounds", "how often each side starts a gang of each size; the last counts for all further sizes")
 	flag.IntVar(&o.recoveries, "recoveries", 5, "single pods that fail in each round")
@@ -48,6 +51,8 @@ func main() {
 	flag.IntVar(&o.supervised, "supervised", 1000, "ranks of a gang with supervisors; 0 leaves that out")
 	flag.IntVar(&o.restarts, "restarts", 10, "how often a program of that gang fails")
 	flag.IntVar(&o.restartPeers, "restart-peers", 2, "how often Volcano restarts a gang of that size, where -sizes does not have it; 0 leaves that out")
+	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out")
+	flag.DurationVar(&o.fleetFor, "fleet-for", 10*time.Minute, "how long each fleet is watched")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")
 	flag.Parse()
@@ -90,6 +95,7 @@ const (
 	gangSection       readme.Section = "bench"
 	healthSection     readme.Section = "bench:health"
 	supervisedSection readme.Section = "bench:supervised"
+	fleetSection      readme.Section = "bench:fleet"
 )
 
 // sections are the parts of the page that were measured.
@@ -104,10 +110,13 @@ func sections(r *results, o *options, v readme.Versions) map[readme.Section]stri
 	if r.supervised != nil {
 		parts[supervisedSection] = renderSupervised(r.supervised, v)
 	}
+	if len(r.fleet) > 0 {
+		parts[fleetSection] = renderFleet(r.fleet, v)
+	}
 	return parts
 }
 
-// measureAll measures what is reported of nodes, gangs of every size, a gang with supervisors, and the full cluster.
+// measureAll measures what is reported of nodes, gangs of every size, a gang with supervisors, the full cluster, and fleets.
 func (b *bench) measureAll(ctx context.Context) error {
 	if b.options.health > 0 {
 		if err := b.measureHealth(ctx, b.options.health); err != nil {
@@ -124,11 +133,15 @@ func (b *bench) measureAll(ctx context.Context) error {
 			return fmt.Errorf("supervised: %w", err)
 		}
 	}
-	if b.options.kept == 0 {
-		return nil
+	if b.options.kept > 0 {
+		if err := b.fill(ctx); err != nil {
+			return fmt.Errorf("full cluster: %w", err)
+		}
 	}
-	if err := b.fill(ctx); err != nil {
-		return fmt.Errorf("full cluster: %w", err)
+	if len(b.options.fleet) > 0 {
+		if err := b.measureFleet(ctx, b.options.fleet); err != nil {
+			return fmt.Errorf("fleet: %w", err)
+		}
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ type results struct {
 	// health and supervised are nil where they were left out.
 	health     *healthResults
 	supervised *supervisedResults
-	misses     []string // limits of gangs that are exceeded
+	fleet      []*fleetResults // by size
+	misses     []string        // limits of gangs that are exceeded
 }
 
 // sample is one start or one recovery.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -65,6 +66,11 @@ func (b *bench) end() error {
 }
 
 func (b *bench) start(ctx context.Context) error {
+	if len(b.options.fleet) > 0 {
+		if err := allowFiles(slices.Max(b.options.fleet) * fleetRanks); err != nil {
+			return err
+		}
+	}
 	manager, err := b.managerBinary(ctx)
 	if err != nil {
 		return err
@@ -99,7 +105,7 @@ func (b *bench) start(ctx context.Context) error {
 	if _, err := b.cluster.Run(ctx, cluster.Command{Name: operator.Name, Path: manager, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
 		"--leader-election-namespace=" + operator.Namespace, "--supervisor-image=lockstep-run",
-		"--supervisors-bind-address=" + b.supervisors, "--supervisors-address=" + b.supervisors,
+		fmt.Sprintf("--supervisors-bind-address=:%d", port), "--supervisors-address=" + b.supervisors,
 	}}); err != nil {
 		return err
 	}

@@ -114,40 +114,29 @@ func (s *supervisedBench) describe(ctx context.Context) (*ranks.Gang, error) {
 	if err := s.cluster.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelJob: s.gang.name}); err != nil {
 		return nil, fmt.Errorf("list the pods of %s: %w", s.gang.name, err)
 	}
-	described := &ranks.Gang{Address: s.supervisors, ServerName: managerHost}
-	var names []string
-	byName := map[string]*corev1.Pod{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		names, byName[pod.Name] = append(names, pod.Name), pod
-		described.Ranks = append(described.Ranks, ranks.Rank{
-			Epoch: supervisedEpoch, CAFile: s.file(pod, "ca.crt"), TokenFile: s.file(pod, "token"),
-		})
-	}
-	return described, parallel(names, func(name string) error { return s.identify(ctx, byName[name]) })
-}
-
-func (s *supervisedBench) file(pod *corev1.Pod, name string) string {
-	return filepath.Join(s.dir, "pods", pod.Name, name)
+	described := &ranks.Gang{Addresses: []string{s.supervisors}, ServerName: managerHost, Ranks: make([]ranks.Rank, len(pods.Items))}
+	return described, parallel(len(pods.Items), func(i int) (err error) {
+		described.Ranks[i], err = s.identify(ctx, &pods.Items[i])
+		return err
+	})
 }
 
 // identify writes a token of a pod and the manager's CA by the pod's annotation, as its kubelet would.
-func (s *supervisedBench) identify(ctx context.Context, pod *corev1.Pod) error {
+func (b *bench) identify(ctx context.Context, pod *corev1.Pod) (ranks.Rank, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		Audiences:      []string{supervisors.Audience},
 		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
 	}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
-	if err := s.cluster.Client().SubResource("token").Create(ctx, account, request); err != nil {
-		return fmt.Errorf("ask for a token of %s: %w", pod.Name, err)
+	if err := b.cluster.Client().SubResource("token").Create(ctx, account, request); err != nil {
+		return ranks.Rank{}, fmt.Errorf("ask for a token of %s: %w", pod.Name, err)
 	}
-	token, ca := s.file(pod, "token"), s.file(pod, "ca.crt")
-	if err := os.MkdirAll(filepath.Dir(token), 0o700); err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(token, []byte(request.Status.Token), 0o600),
-		os.WriteFile(ca, []byte(pod.Annotations[v1alpha1.AnnotationManagerCA]), 0o600),
+	folder := filepath.Join(b.dir, "pods", pod.Name)
+	rank := ranks.Rank{Epoch: supervisedEpoch, CAFile: filepath.Join(folder, "ca.crt"), TokenFile: filepath.Join(folder, "token")}
+	return rank, errors.Join(
+		os.MkdirAll(folder, 0o700),
+		os.WriteFile(rank.TokenFile, []byte(request.Status.Token), 0o600),
+		os.WriteFile(rank.CAFile, []byte(pod.Annotations[v1alpha1.AnnotationManagerCA]), 0o600),
 	)
 }
 

@@ -3,6 +3,7 @@
 package ranks
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -36,19 +37,56 @@ type said struct {
 func start(ctx context.Context, described *Gang) *gang {
 	g := &gang{said: make(chan said, len(described.Ranks)), last: make([]said, len(described.Ranks))}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	atOnce := cmp.Or(described.AtOnce, len(described.Ranks))
 	for i, rank := range described.Ranks {
 		s := simulated.New(simulated.Options{
 			Machine: epoch.Options{Epoch: rank.Epoch, ManagerTimeout: managerTimeout},
 			Stream: stream.Options{
-				Address: described.Address, ServerName: described.ServerName, CAFile: rank.CAFile, TokenFile: rank.TokenFile, Log: log,
+				Address: described.Addresses[i%len(described.Addresses)], ServerName: described.ServerName, CAFile: rank.CAFile, TokenFile: rank.TokenFile, Log: log,
 			},
 			Changed: func(status simulated.Status) { g.hear(ctx, said{i, status}) },
 		})
 		g.supervisors = append(g.supervisors, s)
 		go s.Run(ctx)
+		if begun := i + 1; begun%atOnce == 0 || begun == len(described.Ranks) {
+			connecting := g.last[(begun-1)/atOnce*atOnce : begun]
+			g.await(ctx, connecting, func(s said) bool { return s.Connected && s.State == wire.State_STATE_RUNNING }, func(said) {})
+		}
 	}
-	g.await(ctx, func(s said) bool { return s.Connected && s.State == wire.State_STATE_RUNNING }, func(said) {})
 	return g
+}
+
+// train has the programs say which step they make, one after the other.
+func (g *gang) train(ctx context.Context, every time.Duration) {
+	const turns = 100
+	ticker := time.NewTicker(every / turns)
+	defer ticker.Stop()
+	for turn := 0; ; turn++ {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		step := int64(turn/turns+1) * max(1, int64(every/stepTime))
+		for i := turn % turns; i < len(g.supervisors); i += turns {
+			g.supervisors[i].Say(trains(step))
+		}
+	}
+}
+
+// stepTime is how long a step takes.
+const stepTime = time.Second
+
+// trains is the report of a program that makes a step, as lockstep-run sends it.
+func trains(step int64) func(*wire.Report) {
+	return func(r *wire.Report) {
+		r.Activity = wire.Activity_ACTIVITY_BUSY
+		r.Waits = &wire.Waits{LeastPercent: 30, MostPercent: 40}
+		r.Progress = &wire.Progress{
+			Phase: wire.Phase_PHASE_TRAIN, Phases: true, Step: &step, TotalSteps: new(int64(1_000_000)), FirstStep: new(int64(1)), StepMicros: stepTime.Microseconds(),
+			ExpectedMicros: (30 * stepTime).Microseconds(), OverdueMicros: time.Minute.Microseconds(),
+		}
+	}
 }
 
 // hear takes what a supervisor says.
@@ -59,9 +97,9 @@ func (g *gang) hear(ctx context.Context, s said) {
 	}
 }
 
-// await returns once a condition holds for the last word of every supervisor, or the context is done. Each word goes through see.
-func (g *gang) await(ctx context.Context, holds func(said) bool, see func(said)) {
-	for slices.ContainsFunc(g.last, func(s said) bool { return !holds(s) }) {
+// await returns once a condition holds for the last words of some supervisors, or the context is done. Each word goes through see.
+func (g *gang) await(ctx context.Context, of []said, holds func(said) bool, see func(said)) {
+	for slices.ContainsFunc(of, func(s said) bool { return !holds(s) }) {
 		select {
 		case s := <-g.said:
 			g.last[s.rank] = s
@@ -77,7 +115,7 @@ func (g *gang) restart(ctx context.Context, rank int) Restart {
 	before := g.last[rank].Epoch
 	r := Restart{Failed: time.Now()}
 	g.supervisors[rank].Fail(before, 1, "ended by the benchmark")
-	g.await(ctx, func(s said) bool { return s.Epoch > before && s.State == wire.State_STATE_RUNNING }, func(s said) {
+	g.await(ctx, g.last, func(s said) bool { return s.Epoch > before && s.State == wire.State_STATE_RUNNING }, func(s said) {
 		if s.Epoch <= before {
 			return
 		}

@@ -18,9 +18,14 @@ const variable = "LOCKSTEP_BENCH_RANKS"
 
 // Gang is what the supervisors are told on their standard input before anything else.
 type Gang struct {
-	// Address of the manager, host:port, and the name in its certificate.
-	Address, ServerName string
-	Ranks               []Rank
+	// Addresses of the manager, host:port, which ranks take in turn: of one there are ports for 28,000 connections. ServerName is the name in its certificate.
+	Addresses  []string
+	ServerName string
+	Ranks      []Rank
+	// AtOnce is how many ranks connect at a time; 0 for all.
+	AtOnce int
+	// SayEvery is how often each program says which step it makes; 0 for never.
+	SayEvery time.Duration
 }
 
 // Rank is one pod: what its supervisor would find in its environment and in its volumes.
@@ -133,6 +138,9 @@ func serve(in io.Reader, out io.Writer) error {
 		}
 	}()
 	g := start(ctx, &described)
+	if described.SayEvery > 0 {
+		go g.train(ctx, described.SayEvery)
+	}
 	if err := answers.Encode(Restart{}); err != nil {
 		return err
 	}

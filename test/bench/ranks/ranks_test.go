@@ -13,7 +13,7 @@ import (
 
 // gangOf is a gang of a manager. The token of each rank has its number.
 func gangOf(t *testing.T, manager *supervision.Manager, ranks int) *Gang {
-	g := &Gang{Address: manager.Address, ServerName: supervision.ServerName}
+	g := &Gang{Addresses: []string{manager.Address}, ServerName: supervision.ServerName}
 	dir := t.TempDir()
 	for i := range ranks {
 		token := filepath.Join(dir, fmt.Sprint(i))

@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/stream"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
@@ -43,8 +45,11 @@ type Supervisor struct {
 	events  chan epoch.Event
 	// failures are told beside the events: a program that was stopped meanwhile does not fail.
 	failures chan failure
-	done     chan struct{} // closed when nobody takes events any more
-	status   Status
+	// words are what the program says, beside the events, too.
+	words  chan func(*wire.Report)
+	done   chan struct{} // closed when nobody takes events any more
+	status Status
+	report *wire.Report // the machine's last
 	// running is the epoch of the program of which something is left; 0 for none.
 	running int64
 }
@@ -52,7 +57,7 @@ type Supervisor struct {
 // New returns a supervisor that Run runs.
 func New(o Options) *Supervisor {
 	s := &Supervisor{
-		options: o, machine: epoch.New(o.Machine), events: make(chan epoch.Event, 16), failures: make(chan failure), done: make(chan struct{}),
+		options: o, machine: epoch.New(o.Machine), events: make(chan epoch.Event, 16), failures: make(chan failure), words: make(chan func(*wire.Report)), done: make(chan struct{}),
 	}
 	o.Stream.Connected = func() { s.take(epoch.Connected{}) }
 	o.Stream.Disconnected = func() { s.take(epoch.Disconnected{}) }
@@ -72,6 +77,14 @@ func (s *Supervisor) Fail(epoch int64, code int32, message string) {
 	now := time.Now().UnixMicro()
 	select {
 	case s.failures <- failure{epoch, &wire.Exit{Code: code, StartedMicros: now, EndedMicros: now, Message: message}}:
+	case <-s.done:
+	}
+}
+
+// Say completes the report of a program that runs with what it says of itself.
+func (s *Supervisor) Say(word func(*wire.Report)) {
+	select {
+	case s.words <- word:
 	case <-s.done:
 	}
 }
@@ -112,6 +125,8 @@ func (s *Supervisor) loop(ctx context.Context) (code int, ended bool) {
 			if s.status.State == wire.State_STATE_RUNNING && s.status.Epoch == f.epoch {
 				code, ended = s.handle(ctx, epoch.Ended{Exit: f.exit})
 			}
+		case word := <-s.words:
+			s.say(word)
 		case <-deadline.C:
 			code, ended = s.handle(ctx, epoch.Expired{})
 		case <-ctx.Done():
@@ -126,6 +141,15 @@ func (s *Supervisor) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastWord)
 	defer cancel()
 	s.client.Close(ctx)
+}
+
+func (s *Supervisor) say(word func(*wire.Report)) {
+	if s.status.State != wire.State_STATE_RUNNING {
+		return
+	}
+	r := proto.CloneOf(s.report)
+	word(r)
+	s.client.Update(r)
 }
 
 // arm sets the timer to the machine's deadline.
@@ -153,6 +177,7 @@ func (s *Supervisor) handle(ctx context.Context, e epoch.Event) (code int, ended
 			case epoch.Clean:
 				events = append(events, epoch.Cleaned{})
 			case epoch.Report:
+				s.report = a.Report
 				s.client.Report(a.Report)
 				s.status.Epoch, s.status.State = a.Epoch, a.State
 				s.changed()

@@ -1,0 +1,189 @@
+// A fleet of jobs that train, of which each program says how far it is: what that costs the manager while nothing happens. The supervisors are real ones in processes of
+// their own; Volcano, the kubelets and the programs are played.
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
+	"github.com/lockstep-dev/lockstep/test/bench/ranks"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
+)
+
+const (
+	fleetRanks = 64 // of a job, one for each GPU
+	fleetGPUs  = 8  // of a node
+	fanOutRack = 10 // how many racks, and HyperNodes, have one parent
+	// sayEvery is how often lockstep-run says how far its program is.
+	sayEvery = 10 * time.Second
+	// connectAtOnce keeps supervisors that all come from this machine below what the manager lets in without a token.
+	connectAtOnce = 500
+	// perAddress is how many connections go to one of the manager's addresses: Linux has 28,000 ports for these.
+	perAddress = 20_000
+	// fleetTimeout is enough for a thousand jobs.
+	fleetTimeout = time.Hour
+	// fleetSettles is how long a fleet is left alone before anything is measured.
+	fleetSettles = 2 * time.Minute
+)
+
+// fleetBench is this part of a run.
+type fleetBench struct {
+	*bench
+	pool      cluster.Topology
+	authority string // of the manager, in PEM
+	// ranks are those of all jobs, one job after the other.
+	ranks     []ranks.Rank
+	processes []*ranks.Process
+}
+
+// allowFiles lets this process, and those that it starts, have as many files open as there are ranks.
+func allowFiles(ranks int) error {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	want := uint64(ranks + 10_000)
+	if files.Cur >= want {
+		return nil
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: want, Max: max(want, files.Max)}); err != nil {
+		return fmt.Errorf("-fleet: %d ranks need %d open files: run as root, or with a smaller fleet: %w", ranks, want, err)
+	}
+	return nil
+}
+
+// measureFleet takes the figures of fleets of so many jobs, one after the other. Nothing can be measured after it: Volcano has stopped.
+func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
+	racks := slices.Max(sizes)
+	f := &fleetBench{bench: b, pool: cluster.Topology{Name: "fleet", Racks: racks, NodesPerRack: fleetRanks / fleetGPUs, GPUsPerNode: fleetGPUs}}
+	for n := racks; n > 1; n = ceil(n, fanOutRack) {
+		f.pool.Tiers = append(f.pool.Tiers, fanOutRack)
+	}
+	if err := f.prepare(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		for _, p := range f.processes {
+			err = errors.Join(err, p.Stop())
+		}
+	}()
+	for _, size := range slices.Sorted(slices.Values(sizes)) {
+		if err := f.grow(ctx, size); err != nil {
+			return fmt.Errorf("%d jobs: %w", size, err)
+		}
+		if err := f.observe(ctx); err != nil {
+			return fmt.Errorf("%d jobs: %w", size, err)
+		}
+	}
+	return nil
+}
+
+// prepare makes the nodes, and stops everybody whose part is played. Nodes need no heartbeat, since nobody waits for one.
+func (f *fleetBench) prepare(ctx context.Context) error {
+	say("fleet: %d nodes", len(f.pool.NodeNames()))
+	stop := func(names ...string) (err error) {
+		for _, name := range names {
+			err = errors.Join(err, f.cluster.Component(name).Stop())
+		}
+		return err
+	}
+	if err := stop(cluster.VolcanoScheduler, cluster.VolcanoControllerManager); err != nil {
+		return err
+	}
+	if err := f.cluster.AddTopology(ctx, f.pool); err != nil {
+		return err
+	}
+	if err := stop(cluster.ControllerManager, cluster.KWOK); err != nil {
+		return err
+	}
+	secret := &corev1.Secret{}
+	if err := f.cluster.Client().Get(ctx, client.ObjectKey{Namespace: operator.Namespace, Name: supervisors.SecretName}, secret); err != nil {
+		return fmt.Errorf("read the manager's authority: %w", err)
+	}
+	f.authority = string(secret.Data[corev1.TLSCertKey])
+	return nil
+}
+
+// job is the i-th of the fleet.
+func (f *fleetBench) job(i int) *v1alpha1.TrainingJob {
+	g := &gang{name: fmt.Sprintf("fleet-%d", i), pods: fleetRanks, pool: f.pool}
+	job := g.supervised().(*v1alpha1.TrainingJob)
+	one := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	job.Spec.Tasks[0].Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
+	return job
+}
+
+// grow starts jobs until there are so many, and connects their supervisors.
+func (f *fleetBench) grow(ctx context.Context, jobs int) error {
+	first := len(f.ranks) / fleetRanks
+	f.ranks = append(f.ranks, make([]ranks.Rank, (jobs-first)*fleetRanks)...)
+	if err := parallel(jobs-first, func(i int) error { return f.start(ctx, first+i) }); err != nil {
+		return err
+	}
+	say("fleet: the pods of %d jobs run", jobs)
+	_, port, err := net.SplitHostPort(f.supervisors)
+	if err != nil {
+		return err
+	}
+	described := &ranks.Gang{ServerName: managerHost, Ranks: f.ranks[first*fleetRanks:], AtOnce: connectAtOnce, SayEvery: sayEvery}
+	for i := range 1 + len(described.Ranks)/perAddress {
+		described.Addresses = append(described.Addresses, net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port))
+	}
+	process, err := ranks.Start(ctx, described, fleetTimeout)
+	if err != nil {
+		return err
+	}
+	f.processes = append(f.processes, process)
+	say("fleet: the supervisors of %d jobs are connected", jobs)
+	return f.awaitTraining(ctx)
+}
+
+// awaitTraining waits until each job says a step.
+func (f *fleetBench) awaitTraining(ctx context.Context) error {
+	left := &v1alpha1.TrainingJobList{}
+	err := wait.PollUntilContextTimeout(ctx, time.Second, fleetTimeout, true, func(ctx context.Context) (bool, error) {
+		err := f.cluster.Client().List(ctx, left, client.InNamespace(namespace))
+		left.Items = slices.DeleteFunc(left.Items, func(job v1alpha1.TrainingJob) bool {
+			return job.Status.State == v1alpha1.StateRunning && job.Status.Progress != nil && job.Status.Progress.Step != nil
+		})
+		return len(left.Items) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until all jobs train: %d do not, as %s, which is %+v: %w", len(left.Items), left.Items[0].Name, left.Items[0].Status, err)
+	}
+	return nil
+}
+
+// observe takes down what a fleet that trains costs for some time.
+func (f *fleetBench) observe(ctx context.Context) error {
+	if err := sleep(ctx, fleetSettles); err != nil {
+		return err
+	}
+	r := &fleetResults{jobs: len(f.ranks) / fleetRanks, lasted: f.options.fleetFor}
+	mark, ours, theirs := f.audit.mark(), f.processor(operator.Name), f.processor(cluster.APIServer)
+	if err := sleep(ctx, r.lasted); err != nil {
+		return err
+	}
+	var err error
+	if r.writes, err = f.audit.writes(mark); err != nil {
+		return err
+	}
+	r.processor, r.server, r.memory = f.processor(operator.Name)-ours, f.processor(cluster.APIServer)-theirs, f.memory()
+	f.results.fleet = append(f.results.fleet, r)
+	say("fleet: %s", r)
+	return f.awaitTraining(ctx)
+}
