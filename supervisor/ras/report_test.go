@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -291,8 +292,9 @@ func TestAHostileAnswerTakesLittle(t *testing.T) {
 	}
 }
 
-// keptBy is how much the heap grows at most while f runs, as far as is seen.
+// keptBy is how much the heap grows at most while f runs, as far as is seen. Garbage is collected early, so that little of that is seen.
 func keptBy(f func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
