@@ -139,9 +139,9 @@ func (s *Setup) check() error {
 	if err := s.Costs.check(); err != nil {
 		return err
 	}
-	nodes, slots := nodesOf(topology.New(clone(s.HyperNodes))), 0
+	nodes, slots := s.Nodes(), 0
 	for _, n := range nodes {
-		slots += s.slots(n)
+		slots += s.Slots(n)
 	}
 	if pods := gang.Replicas(s.Job) + gang.Spares(s.Job); int(pods) > slots {
 		return fmt.Errorf("the job has %d pods, spares among them, and the %d nodes take %d", pods, len(nodes), slots)
@@ -157,8 +157,11 @@ func (s *Setup) check() error {
 	return nil
 }
 
-// slots is how many pods of the job fit on a node.
-func (s *Setup) slots(node string) int {
+// Nodes are those of the HyperNodes.
+func (s *Setup) Nodes() []string { return nodesOf(topology.New(clone(s.HyperNodes))) }
+
+// Slots is how many pods of the job fit on a node.
+func (s *Setup) Slots(node string) int {
 	if s.PodsOn == nil {
 		return 1
 	}

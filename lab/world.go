@@ -99,7 +99,7 @@ func newWorld(s *Setup) *world {
 	w.order, w.leaves = nodesOf(w.topology), leavesOf(w.topology)
 	w.seen.nodes = make(map[string]gang.Node, len(w.order))
 	for _, name := range w.order {
-		w.nodes[name] = &node{name: name, allocatable: cpus(w.slots(name))}
+		w.nodes[name] = &node{name: name, allocatable: cpus(w.Slots(name))}
 		w.seen.note(w.nodes[name])
 	}
 	return w
@@ -150,7 +150,7 @@ func (w *world) podOf(name, uid string) *pod {
 }
 
 // free are how many more pods a node takes.
-func (w *world) free(used map[string]int, name string) int { return w.slots(name) - used[name] }
+func (w *world) free(used map[string]int, name string) int { return w.Slots(name) - used[name] }
 
 // used counts the pods on each node.
 func (w *world) used() map[string]int {

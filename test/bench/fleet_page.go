@@ -37,8 +37,8 @@ func renderFleet(all []*fleetResults, v readme.Versions) string {
 	p.line("Kubernetes %s: TrainingJobs of %d ranks with `spec.supervisor`, %d to a node, of which each says a step every %s. The supervisors are as above; Volcano and", v.Kubernetes, fleetRanks, fleetGPUs, sayEvery)
 	p.line("kubelets are played. Each fleet is watched for %s, in which nothing happens.", all[0].lasted)
 	p.line("")
-	p.line("| jobs | ranks | writes a minute | of one job | Events a minute | the manager's processor | the API server's | the manager's memory | of each further rank |")
-	p.line("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	p.line("| jobs | ranks | writes a minute | Events a minute | the manager's processor | the API server's | the manager's memory | of each further rank |")
+	p.line("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	smaller := &fleetResults{}
 	for _, r := range all {
 		writes, further := r.aMinute(total(r.writes.kinds)+total(r.writes.refused)), ""
@@ -46,7 +46,7 @@ func renderFleet(all []*fleetResults, v readme.Versions) string {
 			further = fmt.Sprintf("%d KiB", (r.memory-smaller.memory)*1024/((r.jobs-smaller.jobs)*fleetRanks))
 		}
 		smaller = r
-		p.line("| %d | %d | %.1f | %.2f | %.1f | %.1f%% | %.1f%% | %d MiB | %s |", r.jobs, r.jobs*fleetRanks, writes, writes/float64(r.jobs),
+		p.line("| %d | %d | %.1f | %.1f | %.1f%% | %.1f%% | %d MiB | %s |", r.jobs, r.jobs*fleetRanks, writes,
 			r.aMinute(r.writes.events), r.share(r.processor), r.share(r.server), r.memory, further)
 	}
 	return p.String()

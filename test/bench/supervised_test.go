@@ -91,8 +91,8 @@ func TestFleetPage(t *testing.T) {
 		{jobs: 1000, lasted: 10 * time.Minute, writes: writes{kinds: map[string]int{statusWrite: 2000}, refused: map[string]int{statusWrite + ": 409": 5}}, memory: 4000},
 	}, readme.Versions{Kubernetes: "v1"})
 	for _, row := range []string{
-		"| 10 | 640 | 2.0 | 0.20 | 0.5 | 1.0% | 10.0% | 200 MiB |  |",
-		"| 1000 | 64000 | 200.5 | 0.20 | 0.0 | 0.0% | 0.0% | 4000 MiB | 61 KiB |",
+		"| 10 | 640 | 2.0 | 0.5 | 1.0% | 10.0% | 200 MiB |  |",
+		"| 1000 | 64000 | 200.5 | 0.0 | 0.0% | 0.0% | 4000 MiB | 61 KiB |",
 	} {
 		if !strings.Contains(page, row) {
 			t.Errorf("no row %q in\n%s", row, page)

@@ -30,7 +30,7 @@ const example = `  # A month of a job, with the failures of the training of Llam
   kubectl lockstep simulate -f job.yaml \
     --sweep 'rules[node-may-return].afterSeconds=10s..5m'
 
-  # Better times for the policy, as YAML
+  # Better times for the policy, as YAML, and for checkpoints, and spares
   kubectl lockstep simulate -f job.yaml --suggest
 
   # What would have been different with the incidents that a job has had

@@ -85,3 +85,32 @@ func TestASuggestionIsAPolicy(t *testing.T) {
 		}
 	}
 }
+
+// A program that saves too often is to save less often, and a job whose nodes are away for long is to have spares where no other node is free.
+func TestASuggestionOfCheckpointsAndSpares(t *testing.T) {
+	file := fileOf(t, job+`spec:
+  tasks:
+  - {name: master, replicas: 1, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+  - {name: worker, replicas: 30, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}
+`)
+	model := fileOf(t, "causes: [{name: losses, perThousandNodeDays: 10, effect: NodeLoss, repair: 24h}]\n")
+	suggest := func(args ...string) string {
+		t.Helper()
+		out, err := simulate(append([]string{"-f", file, "--failures", model, "--for", "60d", "--plays", "3", "--suggest"}, args...)...)
+		check.Equal(t, "error", nil, err)
+		_, out, _ = strings.Cut(out, "\nSearching better times of ")
+		return strings.Join(strings.Fields(out), " ")
+	}
+	out := suggest("--checkpoint-interval", "5m")
+	for _, want := range []string{
+		"--checkpoint-interval: 1h", "With failures that the search has not seen: +0.0", "Have the program save a checkpoint every 1h", "m, in place of 5m.",
+		"Searching better spares of task worker, if other jobs leave no node free: spares: ", "Give task worker 1 spares, in place of 0, or keep as many nodes free.",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if out := suggest("--checkpoint-write", "0"); strings.Contains(out, "--checkpoint-interval") {
+		t.Errorf("a checkpoint that costs nothing is to be saved less often:\n%s", out)
+	}
+}

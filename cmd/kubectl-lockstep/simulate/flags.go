@@ -42,7 +42,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.StringVarP(&o.file, "filename", "f", "", "file with the TrainingJob; - for standard input")
 	f.StringSliceVar(&o.compare, "compare", nil, "files with TrainingJobs to play beside it")
 	f.StringVar(&o.sweep, "sweep", "", "time of the policy to play from one value to another, such as rules[node-may-return].afterSeconds=10s..5m")
-	f.BoolVar(&o.suggest, "suggest", false, "search the times of the policy for better ones")
+	f.BoolVar(&o.suggest, "suggest", false, "search better times of the policy, a better time between checkpoints, and a better number of spares")
 	f.StringVar(&o.replay, "replay", "", "file with a TrainingJob whose incidents are played in place of drawn failures; what kubectl get -o yaml prints")
 	f.Var((*span)(&o.length), "for", "how long to play, such as 12h or 365d")
 	f.UintVar(&o.plays, "plays", 5, "how often to play, each time with other failures")
