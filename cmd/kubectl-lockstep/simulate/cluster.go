@@ -84,7 +84,7 @@ func (o *options) readTopology(out *site, studies []*study, history *lab.History
 			o.topology, strings.Join(former, ", ")))
 	}
 	if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return fit.GPUs(n.Status.Allocatable) > 0 }) {
-		if o.gpusGiven() {
+		if o.given("gpus-per-node") {
 			return errors.New("the Nodes say how many GPUs they have: leave --gpus-per-node out")
 		}
 		out.gpus = map[string]int64{}

@@ -168,6 +168,7 @@ func (o *options) studies(model *lab.Model, recorded *v1alpha1.TrainingJob, hist
 		}
 		studies = append(studies, &study{name: name, job: job})
 	}
+	o.learn(studies[asked].job)
 	studies = append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(studies[asked].job)})
 	causes, err := model.Rates()
 	if err != nil {

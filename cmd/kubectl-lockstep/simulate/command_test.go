@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -113,4 +114,18 @@ func TestASuggestionOfCheckpointsAndSpares(t *testing.T) {
 	if out := suggest("--checkpoint-write", "0"); strings.Contains(out, "--checkpoint-interval") {
 		t.Errorf("a checkpoint that costs nothing is to be saved less often:\n%s", out)
 	}
+}
+
+// A job that has been restarted tells how often its program saves.
+func TestAJobTellsHowOftenItSaves(t *testing.T) {
+	told := func(restarts int, args ...string) float64 {
+		t.Helper()
+		file := fileOf(t, job+fmt.Sprintf(`spec: {tasks: [{name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}]}
+status: {availability: {startTime: "2026-01-02T03:04:05.000000Z", lostTime: [{cause: Retrained, interruptions: %d, milliseconds: %d}]}}
+`, restarts, restarts*300_000))
+		return jsonOf(t, append([]string{"-f", file, "--for", "10d", "--plays", "1"}, args...)...).Setup.CheckpointIntervalSeconds
+	}
+	check.Equal(t, "of five restarts, after which five minutes were trained again", 600.0, told(5))
+	check.Equal(t, "of two", 1800.0, told(2))
+	check.Equal(t, "of five, and of a flag", 1200.0, told(5, "--checkpoint-interval", "20m"))
 }

@@ -23,8 +23,10 @@ type options struct {
 	nodes, nodesPerRack, gpusPerNode, plays         uint
 	seed                                            uint64
 	costs                                           lab.Costs
-	// gpusGiven reports whether the user has said how many GPUs a node has.
-	gpusGiven func() bool
+	// given reports whether the user has given a flag.
+	given func(flag string) bool
+	// retrained is how many restarts of the job have told the time between two checkpoints; 0 where that is assumed.
+	retrained int
 }
 
 // idle are flags that do nothing beside another one.
@@ -55,7 +57,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.UintVar(&o.nodes, "nodes", 0, "nodes of the cluster; default: those that the jobs need and a tenth more")
 	f.UintVar(&o.nodesPerRack, "nodes-per-rack", 32, "nodes of a HyperNode of tier 1; all are in one of tier 2")
 	f.UintVar(&o.gpusPerNode, "gpus-per-node", 8, "GPUs of a node; with --topology, where no Node says how many it has")
-	o.gpusGiven = func() bool { return f.Changed("gpus-per-node") }
+	o.given = f.Changed
 	f.StringVar(&o.topology, "topology", "", "file with HyperNodes and Nodes in place of --nodes: what kubectl get hypernodes,nodes -o yaml prints")
 	// Users know some times better than the defaults do.
 	f.Var((*span)(&o.costs.CheckpointInterval), "checkpoint-interval", "time that the program trains between two checkpoints")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,22 @@ func (o *options) readJob(file string) (*v1alpha1.TrainingJob, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return job, nil
+}
+
+// tellingRestarts is how many restarts tell how long it is between two checkpoints.
+const tellingRestarts = 3
+
+// learn takes the time between two checkpoints from what a job has trained again, which is half of it on average, where it has been restarted often enough and no flag says it.
+func (o *options) learn(job *v1alpha1.TrainingJob) {
+	if job.Status.Availability == nil || o.given("checkpoint-interval") {
+		return
+	}
+	for _, lost := range job.Status.Availability.LostTime {
+		if lost.Cause == v1alpha1.CauseRetrained && lost.Interruptions >= tellingRestarts {
+			interval := 2 * time.Duration(lost.Milliseconds) * time.Millisecond / time.Duration(lost.Interruptions)
+			o.costs.CheckpointInterval, o.retrained = max(interval.Round(time.Second), time.Second), int(lost.Interruptions)
+		}
+	}
 }
 
 func parseJob(raw []byte) (*v1alpha1.TrainingJob, error) {
