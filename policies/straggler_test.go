@@ -157,6 +157,25 @@ func TestAStragglerIsSaidForAWhile(t *testing.T) {
 	check.Equal(t, "once the gang is restarted", noStraggler, s.straggler())
 }
 
+// A gang whose ranks seem to be stragglers in turns, as a hostile program can have it, says so twice in ten minutes.
+func TestStragglersAreWrittenSeldom(t *testing.T) {
+	s := supervised(4)
+	said, written := s.straggler(), 0
+	for i := range 3600 {
+		waits := []int32{60, 60, 60, 60}
+		if i%2 == 0 {
+			waits[i/2%4] = 0
+		}
+		s.after(time.Second).wait(waits...).decide()
+		if now := s.straggler(); now != said {
+			said, written = now, written+1
+		}
+	}
+	if written < 6 || written > 12 {
+		t.Errorf("written %d times in an hour", written)
+	}
+}
+
 // What cannot be compared any more is no straggler after ten minutes.
 func TestAStragglerThatCannotBeCompared(t *testing.T) {
 	for name, change := range map[string]func(*scene){
