@@ -28,7 +28,7 @@ VERSION := $(shell git describe --tags --exact-match --match 'v*' 2>/dev/null)
 # config/alerts adds the receiver of Alertmanager, and config/supervisors the stream of supervisors. A folder of your own has them together.
 CONFIG ?= config/default
 # How long one package may take.
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 30m
 E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 60m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
