@@ -170,7 +170,7 @@ func (s *study) intervals() []*study {
 		return nil
 	}
 	best := time.Duration(math.Sqrt(2*write.Seconds()*trained.Seconds()/float64(failures)) * float64(time.Second)).Round(time.Second)
-	if best >= time.Hour {
+	if best >= 10*time.Minute {
 		best = best.Round(time.Minute)
 	}
 	costs := *s.setup.Costs
