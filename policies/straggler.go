@@ -23,7 +23,7 @@ const (
 	stragglerStays = 10 * time.Minute
 	// longestCompared is how long the steps of ranks that are compared are at most: half of a minute in which they wait for each other.
 	longestCompared = 30 * time.Second
-	// fewestCompared is how many ranks of a task are compared at least, and stragglersOf which part of them, one at least, may be stragglers: where more
+	// fewestCompared is how many ranks are compared with each other at least, and stragglersOf which part of them, one at least, may be stragglers: where more
 	// are, the work is not shared evenly.
 	fewestCompared = 3
 	stragglersOf   = 8
@@ -98,7 +98,7 @@ const (
 	different         // by what they do
 )
 
-// compared are the pods of a task, and for how long half of them wait at least, in percent, where they are similar.
+// compared are the pods that do the same work, and for how long half of them wait at least, in percent, where they are similar.
 type compared struct {
 	are   verdict
 	pods  []*gang.Pod
@@ -114,7 +114,7 @@ func (g gap) isBetween(p *gang.Pod, of *compared) bool {
 	return most+g.points <= of.usual && 100*most <= g.percent*of.usual
 }
 
-// straggler is a pod that the others of its task wait for, and what is said of it.
+// straggler is a pod that those which do the same work wait for, and what is said of it.
 type straggler struct {
 	*gang.Pod
 	story string
@@ -202,7 +202,7 @@ func (j job) compare(s *v1alpha1.TrainingJobStatus) comparison {
 
 // sharing names the task whose ranks do the same work as those of a task: PyTorch's master trains as its workers do.
 func (j job) sharing(task string) string {
-	if f := j.Job.Spec.Framework; f != nil && f.PyTorch != nil && task == f.PyTorch.Master {
+	if f := j.Job.Spec.Framework; f != nil && f.PyTorch != nil && task == f.PyTorch.Master && j.IsSupervised(task) {
 		return f.PyTorch.Worker
 	}
 	return task

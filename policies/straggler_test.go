@@ -116,6 +116,30 @@ func TestAStragglingMaster(t *testing.T) {
 		s.after(time.Minute).wait(20, 60).decide()
 	}
 	check.Equal(t, "while it stays", named, s.straggler())
+
+	job = aJob().tasks(task("master", 1), task("worker", 4))
+	job.Spec.Supervisor, job.Spec.Framework = &v1alpha1.Supervisor{}, s.Job.Spec.Framework
+	job.Spec.Tasks[0].Independent = true
+	s = aScene(job).started().placed()
+	s.each(func(p *gang.Pod) {
+		if p.Task == "worker" {
+			p.Process = &gang.Process{Epoch: 1}
+		}
+	})
+	s.decide()
+	s.after(time.Minute)
+	for i := range s.Pods {
+		if p := &s.Pods[i]; p.Process != nil {
+			n := int32(60)
+			if p.Index == 2 {
+				n = 10
+			}
+			p.Process.Waits = &gang.Waits{Least: n, Most: n}
+			s.makesStep(i)
+		}
+	}
+	s.decide()
+	check.Equal(t, "beside a master that is independent", true, strings.Contains(s.straggler(), "worker-2"))
 }
 
 // A straggler is said for ten minutes at least, and once, while it stays one, or nothing else is known.

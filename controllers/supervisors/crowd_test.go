@@ -2,9 +2,9 @@ package supervisors
 
 import (
 	"errors"
+	"math"
 	"net"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -43,11 +43,21 @@ func TestACrowdWithoutTokens(t *testing.T) {
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
 }
 
-// Supervisors leave the manager files for its own connections.
+// Supervisors leave the manager files for its own connections, and no more of them are let in than its memory is enough for.
 func TestRoomForSupervisors(t *testing.T) {
-	var was syscall.Rlimit
-	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
-	t.Cleanup(func() { must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)) })
-	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 5000, Max: was.Max}))
-	check.Equal(t, "connections", 4000, (&Server{maxUnknown: maxUnknown}).room())
+	for name, tc := range map[string]struct {
+		files, memory uint64
+		want          []int
+	}{
+		"a large machine": {math.MaxUint64, math.MaxUint64, []int{200_000, 4000}},
+		"the chart's":     {1 << 20, 2 << 30, []int{20_971, 4000}},
+		"few files":       {5000, math.MaxUint64, []int{4000, 1000}},
+		"hardly any":      {256, 1, []int{1, 1}},
+	} {
+		streams, unknown := room(tc.files, tc.memory, maxUnknown)
+		check.Equal(t, name, tc.want, []int{streams, unknown})
+	}
+	if files, memory := openFiles(), memoryLimit(); files < 16 || memory < 1<<20 {
+		t.Errorf("this process may have %d files open and take %d bytes", files, memory)
+	}
 }

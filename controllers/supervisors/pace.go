@@ -16,8 +16,8 @@ import (
 const (
 	// perSecond and atOnce are how many connections and reports of a pod are taken. A restart of a gang is three reports.
 	perSecond, atOnce = 5, 20
-	// pacedPods is how many pods have their rate remembered: more than a manager has streams.
-	pacedPods = 2 * maxStreams
+	// pacedPods is how many pods have their rate remembered, those of late.
+	pacedPods = 100_000
 )
 
 type pace struct {

@@ -6,7 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,9 +27,11 @@ import (
 
 const (
 	// maxStreams is how many connections there may be: a hundred thousand pods, and as many again that connect a second time before their
-	// first connection is known to be lost. There are fewer where the process may not have as many files open, of which otherFiles are for everything else.
-	maxStreams = 200000
-	otherFiles = 1000
+	// first connection is known to be lost. There are fewer where the process may not have as many files open, of which otherFiles are for everything
+	// else, or has less memory than streamMemory for each, in bytes.
+	maxStreams   = 200_000
+	otherFiles   = 1000
+	streamMemory = 100 << 10
 	// maxUnknown is how many more there may be of clients that have not shown which pod they are. Where there are more, the address with the most
 	// gives one up: whoever has no token keeps no other pod out. A supervisor that finds no room tries again.
 	maxUnknown = 4000
@@ -85,21 +91,42 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	wire.RegisterSupervisionServer(server, s)
 	// Streams have no end to wait for: the next leader is where they go on.
 	defer context.AfterFunc(ctx, server.Stop)()
-	err := server.Serve(serving.Limit(netutil.LimitListener(listener, s.room()), s.maxUnknown))
+	streams, unknown := room(openFiles(), memoryLimit(), s.maxUnknown)
+	err := server.Serve(serving.Limit(netutil.LimitListener(listener, streams+unknown), unknown))
 	if errors.Is(err, grpc.ErrServerStopped) { // the context ended before it began
 		return nil
 	}
 	return err
 }
 
-// room is how many connections there may be.
-func (s *Server) room() int {
-	all := maxStreams + s.maxUnknown
+// room is how many connections there may be of pods, and how many more of clients that have not shown which pod they are, by how many files the
+// process may have open and how much memory it may take.
+func room(files, memory uint64, maxUnknown int) (streams, unknown int) {
+	streams = int(min(maxStreams, max(files, otherFiles+10)-otherFiles, max(memory/streamMemory, 1)))
+	return streams, max(1, min(maxUnknown, streams/4))
+}
+
+// openFiles is how many files this process may have open.
+func openFiles() uint64 {
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur >= uint64(all+otherFiles) {
-		return all
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return math.MaxUint64
 	}
-	return max(1, int(files.Cur)-otherFiles)
+	return files.Cur
+}
+
+// memoryLimit is that of the container, by cgroup v2 or v1.
+func memoryLimit() uint64 {
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			return limit
+		}
+	}
+	return math.MaxUint64 // none
 }
 
 // limits keep the memory of a stream small, and what a client can take.

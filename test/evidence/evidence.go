@@ -27,8 +27,8 @@ type Tested struct {
 	KWOK       string `json:"kwok"`
 }
 
-// Of returns what a run tests that writes into a file.
-func Of(ctx context.Context, target, file string) (Tested, error) {
+// Of returns what a run tests that writes into some files.
+func Of(ctx context.Context, target string, files ...string) (Tested, error) {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return Tested{}, err
@@ -37,30 +37,32 @@ func Of(ctx context.Context, target, file string) (Tested, error) {
 	if err != nil {
 		return Tested{}, err
 	}
-	commit, err := commitOf(ctx, root, file)
+	commit, err := commitOf(ctx, root, files)
 	return Tested{
 		Target: target, Commit: commit, Go: runtime.Version(),
 		Kubernetes: versions.Kubernetes, Volcano: versions.Volcano, KWOK: versions.KWOK,
 	}, err
 }
 
-// commitOf names the commit of a working tree. What an earlier run has written into the file is no change.
-func commitOf(ctx context.Context, root, file string) (string, error) {
+// commitOf names the commit of a working tree. What an earlier run has written into the files is no change.
+func commitOf(ctx context.Context, root string, files []string) (string, error) {
 	commit, err := git(ctx, root, "rev-parse", "HEAD")
 	if err != nil {
 		return "", err
 	}
-	path, err := filepath.Abs(file)
-	if err != nil {
-		return "", err
-	}
-	relative, err := filepath.Rel(root, path)
-	if err != nil {
-		return "", err
-	}
-	status := []string{"status", "--porcelain", "--untracked-files=no"}
-	if filepath.IsLocal(relative) {
-		status = append(status, "--", ".", ":(exclude)"+filepath.ToSlash(relative))
+	status := []string{"status", "--porcelain", "--untracked-files=no", "--", "."}
+	for _, file := range files {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return "", err
+		}
+		if filepath.IsLocal(relative) {
+			status = append(status, ":(exclude)"+filepath.ToSlash(relative))
+		}
 	}
 	changed, err := git(ctx, root, status...)
 	if changed != "" {

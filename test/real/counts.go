@@ -66,6 +66,12 @@ func (c *faultCounts) suspected(after int) {
 	c.SlowestSeconds = max(c.SlowestSeconds, after)
 }
 
+// The files of -record.
+const (
+	hangsFile      = "hangs.json"
+	stragglersFile = "stragglers.json"
+)
+
 // record returns what writes the counts into a file of -record, with the commit that is tested.
 func (p *plays) record(t *testing.T, file string) (write func()) {
 	t.Helper()
@@ -73,7 +79,7 @@ func (p *plays) record(t *testing.T, file string) (write func()) {
 		return func() {}
 	}
 	path := filepath.Join(*record, file)
-	tested, err := evidence.Of(t.Context(), "make test-full", path)
+	tested, err := evidence.Of(t.Context(), "make test-full", filepath.Join(*record, hangsFile), filepath.Join(*record, stragglersFile))
 	if err != nil {
 		t.Fatal(err)
 	}

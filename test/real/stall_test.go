@@ -47,7 +47,7 @@ type stalledGang struct {
 // a rule for Stalled all programs are restarted in their pods. One that computes may evaluate, and is left alone until NCCL says that the others wait for it in a collective.
 func TestAStalledGang(t *testing.T) {
 	g := newStalledGang(t)
-	defer g.record(t, "hangs.json")()
+	defer g.record(t, hangsFile)()
 	for round := range *hangs {
 		for _, h := range hangKinds {
 			g.play(h)

@@ -21,7 +21,7 @@ func TestAStraggler(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newPlays(t)
-	defer p.record(t, "stragglers.json")()
+	defer p.record(t, stragglersFile)()
 	count := p.of("three times slower")
 	for round := range *hangs {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
