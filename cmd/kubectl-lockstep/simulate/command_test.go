@@ -99,33 +99,37 @@ func TestASuggestionOfCheckpointsAndSpares(t *testing.T) {
 		t.Helper()
 		out, err := simulate(append([]string{"-f", file, "--failures", model, "--for", "60d", "--plays", "3", "--suggest"}, args...)...)
 		check.Equal(t, "error", nil, err)
-		_, out, _ = strings.Cut(out, "\nSearching better times of ")
+		_, out, _ = strings.Cut(out, "\nSearching ")
 		return strings.Join(strings.Fields(out), " ")
 	}
 	out := suggest("--checkpoint-interval", "5m")
 	for _, want := range []string{
 		"--checkpoint-interval: 1h", "With failures that the search has not seen: +0.0", "Have the program save a checkpoint every 1h", "m, in place of 5m.",
-		"Searching better spares of task worker, if other jobs leave no node free: spares: ", "Give task worker 1 spares, in place of 0, or keep as many nodes free.",
+		"Searching better spares of task worker, if other jobs leave no node free, and of a spare as of a pod that does not train: spares: ", "Give task worker 1 spares, in place of 0.",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if out := suggest("--checkpoint-write", "0"); strings.Contains(out, "--checkpoint-interval") {
+	if out := suggest("--checkpoint-write", "0"); strings.Contains(out, "checkpoint") {
 		t.Errorf("a checkpoint that costs nothing is to be saved less often:\n%s", out)
 	}
 }
 
 // A job that has been restarted tells how often its program saves.
 func TestAJobTellsHowOftenItSaves(t *testing.T) {
-	told := func(restarts int, args ...string) float64 {
+	told := func(restarts, each int, args ...string) (seconds []float64) {
 		t.Helper()
 		file := fileOf(t, job+fmt.Sprintf(`spec: {tasks: [{name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}]}
 status: {availability: {startTime: "2026-01-02T03:04:05.000000Z", lostTime: [{cause: Retrained, interruptions: %d, milliseconds: %d}]}}
-`, restarts, restarts*300_000))
-		return jsonOf(t, append([]string{"-f", file, "--for", "10d", "--plays", "1"}, args...)...).Setup.CheckpointIntervalSeconds
+`, restarts, restarts*each*1000))
+		setup := jsonOf(t, append([]string{"-f", file, "--for", "10d", "--plays", "1"}, args...)...).Setup
+		return []float64{setup.CheckpointIntervalSeconds, setup.CheckpointWriteSeconds}
 	}
-	check.Equal(t, "of five restarts, after which five minutes were trained again", 600.0, told(5))
-	check.Equal(t, "of two", 1800.0, told(2))
-	check.Equal(t, "of five, and of a flag", 1200.0, told(5, "--checkpoint-interval", "20m"))
+	check.Equal(t, "of five restarts, after which five minutes were trained again", []float64{600, 0}, told(5, 300))
+	check.Equal(t, "with what a checkpoint costs", []float64{600, 10}, told(5, 300, "--checkpoint-write", "10s"))
+	check.Equal(t, "of two", []float64{1800, 30}, told(2, 300))
+	check.Equal(t, "of five, and of a flag", []float64{1200, 30}, told(5, 300, "--checkpoint-interval", "20m"))
+	check.Equal(t, "of less than nothing", []float64{1800, 30}, told(5, -300))
+	check.Equal(t, "of years", []float64{1800, 30}, told(5, 1e9))
 }

@@ -34,18 +34,28 @@ func (o *options) readJob(file string) (*v1alpha1.TrainingJob, error) {
 	return job, nil
 }
 
-// tellingRestarts is how many restarts tell how long it is between two checkpoints.
-const tellingRestarts = 3
+// tellingRestarts is how many restarts tell how long it is between two checkpoints, and longestRetrained what one of them may have trained again.
+const (
+	tellingRestarts  = 3
+	longestRetrained = 7 * day
+)
 
-// learn takes the time between two checkpoints from what a job has trained again, which is half of it on average, where it has been restarted often enough and no flag says it.
+// learn takes the time between two checkpoints from what a job has trained again, which is half of it on average, where it has been restarted often enough and no flag says
+// it. What a checkpoint costs is not known then, if no flag says that: what is assumed of others need not fit.
 func (o *options) learn(job *v1alpha1.TrainingJob) {
 	if job.Status.Availability == nil || o.given("checkpoint-interval") {
 		return
 	}
 	for _, lost := range job.Status.Availability.LostTime {
-		if lost.Cause == v1alpha1.CauseRetrained && lost.Interruptions >= tellingRestarts {
-			interval := 2 * time.Duration(lost.Milliseconds) * time.Millisecond / time.Duration(lost.Interruptions)
+		if lost.Cause != v1alpha1.CauseRetrained || lost.Interruptions < tellingRestarts {
+			continue
+		}
+		if each := lost.Milliseconds / int64(lost.Interruptions); each > 0 && each <= longestRetrained.Milliseconds() {
+			interval := 2 * time.Duration(each) * time.Millisecond
 			o.costs.CheckpointInterval, o.retrained = max(interval.Round(time.Second), time.Second), int(lost.Interruptions)
+			if !o.given("checkpoint-write") {
+				o.costs.CheckpointWrite = 0
+			}
 		}
 	}
 }

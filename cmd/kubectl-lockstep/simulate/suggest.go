@@ -3,19 +3,20 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/rules"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 const (
@@ -32,49 +33,72 @@ type search struct {
 	best *study
 }
 
-// runSuggest searches better times, and numbers of spares.
+// runSuggest searches better times of the policy, a better time between two checkpoints, and a better number of spares.
 func (o *options) runSuggest(ctx context.Context, base *study) error {
-	fmt.Fprintf(o.Out, "\nSearching better times of %s:\n", base.name)
+	fmt.Fprintf(o.Out, "\nSearching better times of the policy of %s:\n", base.name)
 	s := &search{options: o, best: base}
 	for _, field := range timesOf(base) {
 		if err := s.try(ctx, field, s.best.times(field)); err != nil {
 			return err
 		}
 	}
-	policy := s.best.job
-	if err := s.try(ctx, "--checkpoint-interval", s.best.intervals()); err != nil {
+	if better, err := s.holds(ctx, base); err != nil {
 		return err
-	}
-	better, err := s.holds(ctx, base)
-	if err != nil {
-		return err
-	}
-	if better {
-		if interval := s.best.setup.Costs.CheckpointInterval; interval != o.costs.CheckpointInterval {
-			say(o.Out, "Have the program save a checkpoint every %s, in place of %s.", formatSpan(interval), formatSpan(o.costs.CheckpointInterval))
-		}
-		if err := o.printPolicy(base.job, policy); err != nil {
+	} else if better {
+		if err := o.printPolicy(s.best.job); err != nil {
 			return err
 		}
+	}
+	if err := o.suggestInterval(ctx, base); err != nil {
+		return err
 	}
 	return o.suggestSpares(ctx, base)
 }
 
-// suggestSpares searches a better number of spares of the largest task. Where other jobs leave no node free, a job without spares waits for repairs.
+// suggestInterval searches a better time between two checkpoints, where it is known what one costs.
+func (o *options) suggestInterval(ctx context.Context, base *study) error {
+	if o.costs.CheckpointWrite == 0 {
+		return nil
+	}
+	fmt.Fprintf(o.Out, "\nSearching a better time between two checkpoints, if one takes %s:\n", formatSpan(o.costs.CheckpointWrite))
+	s := &search{options: o, best: base}
+	if err := s.try(ctx, "--checkpoint-interval", base.intervals()); err != nil {
+		return err
+	}
+	better, err := s.holds(ctx, base)
+	if better {
+		say(o.Out, "Have the program save a checkpoint every %s, in place of %s.", s.best.name, formatSpan(o.costs.CheckpointInterval))
+	}
+	return err
+}
+
+// suggestSpares searches a better number of spares of the largest collective task. Where other jobs leave no node free, a job without spares waits for repairs.
 func (o *options) suggestSpares(ctx context.Context, base *study) error {
-	task := slices.MaxFunc(base.job.Spec.Tasks, func(a, b v1alpha1.Task) int { return cmp.Compare(a.Replicas, b.Replicas) }).Name
-	fmt.Fprintf(o.Out, "\nSearching better spares of task %s, if other jobs leave no node free:\n", task)
+	var task *v1alpha1.Task
+	for i := range base.job.Spec.Tasks {
+		if t := &base.job.Spec.Tasks[i]; !t.Independent && (task == nil || t.Replicas > task.Replicas) {
+			task = t
+		}
+	}
+	if task == nil {
+		return nil
+	}
+	fmt.Fprintf(o.Out, "\nSearching better spares of task %s, if other jobs leave no node free, and of a spare as of a pod that does not train:\n", task.Name)
 	alone := base.alone()
 	if err := o.play(ctx, alone); err != nil {
 		return err
 	}
+	if alone.mean(ettrOf) == 0 {
+		say(o.Out, "The job does not start on so few nodes: its networkTopology needs others than were tried.")
+		return nil
+	}
 	s := &search{options: o, best: alone}
-	if err := s.try(ctx, "spares", base.spares(task)); err != nil {
+	if err := s.try(ctx, "spares", base.spares(task.Name)); err != nil {
 		return err
 	}
 	better, err := s.holds(ctx, alone)
 	if better {
-		say(o.Out, "Give task %s %s spares, in place of %d, or keep as many nodes free.", task, s.best.name, gang.Spares(base.job))
+		say(o.Out, "Give task %s %s spares, in place of %d.", task.Name, s.best.name, ptr.Deref(task.Spares, 0))
 	}
 	return err
 }
@@ -118,12 +142,8 @@ func (s *search) holds(ctx context.Context, base *study) (bool, error) {
 	return true, nil
 }
 
-// printPolicy prints a policy that differs from that of a job.
-func (o *options) printPolicy(was, is *v1alpha1.TrainingJob) error {
-	if was == is {
-		return nil
-	}
-	out, err := yaml.Marshal(map[string]any{"spec": map[string]any{"restartPolicy": is.Spec.RestartPolicy}})
+func (o *options) printPolicy(of *v1alpha1.TrainingJob) error {
+	out, err := yaml.Marshal(map[string]any{"spec": map[string]any{"restartPolicy": of.Spec.RestartPolicy}})
 	if err != nil {
 		return err
 	}
@@ -154,22 +174,21 @@ func (s *study) times(field string) (others []*study) {
 }
 
 // intervals are a study with the time between two checkpoints at which these cost as much as the steps that failures take back: √(2 × the time of a write × the time between two
-// failures), by Young, "A first order approximation to the optimum checkpoint interval", 1974. There is none where no failure takes steps back, or a write takes no time.
+// failures), by Young, "A first order approximation to the optimum checkpoint interval", 1974. There is none where no failure takes steps back.
 func (s *study) intervals() []*study {
-	failures, trained := 0, time.Duration(0)
+	failures, trained := 0, 0.0
 	for _, r := range s.results {
-		trained += r.Trained + r.Lost
+		trained += (r.Trained + r.Lost).Seconds()
 		for i := range r.Outages {
 			if r.Outages[i].Lost > 0 {
 				failures++
 			}
 		}
 	}
-	write := s.setup.Costs.CheckpointWrite
-	if failures == 0 || write == 0 {
+	if failures == 0 {
 		return nil
 	}
-	best := time.Duration(math.Sqrt(2*write.Seconds()*trained.Seconds()/float64(failures)) * float64(time.Second)).Round(time.Second)
+	best := time.Duration(math.Sqrt(2*s.setup.Costs.CheckpointWrite.Seconds()*trained/float64(failures)) * float64(time.Second)).Round(time.Second)
 	if best >= 10*time.Minute {
 		best = best.Round(time.Minute)
 	}
@@ -202,15 +221,26 @@ func (s *study) spares(task string) (others []*study) {
 	return others
 }
 
-// alone is a study with no more room than the job and its spares take; nil where there is less.
+// alone is a study with no more room than the job and its spares take, in the smallest HyperNode that has so much; nil where none has.
 func (s *study) alone() *study {
-	left, room := int(gang.Replicas(s.job)+gang.Spares(s.job)), map[string]int{}
-	for _, node := range s.setup.Nodes() {
-		room[node] = min(left, s.setup.Slots(node))
-		left -= room[node]
+	need := int(gang.Replicas(s.job) + gang.Spares(s.job))
+	nodes, least := []string(nil), math.MaxInt
+	for _, h := range topology.New(slices.Clone(s.setup.HyperNodes)).All() {
+		slots := 0
+		for _, n := range h.Nodes {
+			slots += s.setup.Slots(n)
+		}
+		if slots >= need && slots < least {
+			nodes, least = h.Nodes, slots
+		}
 	}
-	if left > 0 {
+	if nodes == nil {
 		return nil
+	}
+	room := map[string]int{}
+	for _, node := range nodes {
+		room[node] = min(need, s.setup.Slots(node))
+		need -= room[node]
 	}
 	out := &study{name: s.name, job: s.job, setup: s.setup}
 	out.setup.PodsOn = room
