@@ -56,7 +56,7 @@ DIR ?=
 
 # Flags of cluster-up, such as CLUSTER='--tiers 3'; `go run ./test/cluster/cmd up -h` lists them.
 CLUSTER ?=
-# Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -supervised=0 -readme='; `go run ./test/bench -h` lists them.
+# Flags of bench, such as BENCH='-sizes=4 -kept=0 -health=0 -supervised=0 -fleet= -readme='; `go run ./test/bench -h` lists them.
 BENCH ?=
 
 # Tools are built once from the modules that pin them, out of the way of the product's own go.mod.
@@ -264,8 +264,8 @@ test-mutations: prereqs ## take the fix of each defect in test/mutation/record.m
 	go run ./test/mutation -json test/mutation/record.json
 
 .PHONY: bench
-bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of unhealthy nodes, and restarts of programs, for docs/benchmarks.md: 40 minutes
-	go run ./test/bench -readme=docs/benchmarks.md $(BENCH)
+bench: prereqs cluster-binaries ## as root: measure recoveries beside Volcano's own, reports of unhealthy nodes, restarts of programs, and fleets, for docs/benchmarks.md: 100 minutes
+	go run ./test/bench -fleet=10,100,1000 -readme=docs/benchmarks.md $(BENCH)
 
 .PHONY: bench-real
 bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for docs/benchmarks.md: an hour

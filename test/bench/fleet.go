@@ -7,8 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,6 +72,7 @@ func allowFiles(ranks int) error {
 
 // measureFleet takes the figures of fleets of so many jobs, one after the other. Nothing can be measured after it: Volcano has stopped.
 func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
+	sizes = slices.Compact(slices.Sorted(slices.Values(sizes)))
 	racks := slices.Max(sizes)
 	f := &fleetBench{bench: b, pool: cluster.Topology{Name: "fleet", Racks: racks, NodesPerRack: fleetRanks / fleetGPUs, GPUsPerNode: fleetGPUs}}
 	for n := racks; n > 1; n = ceil(n, fanOutRack) {
@@ -81,7 +86,7 @@ func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
 			err = errors.Join(err, p.Stop())
 		}
 	}()
-	for _, size := range slices.Sorted(slices.Values(sizes)) {
+	for _, size := range sizes {
 		if err := f.grow(ctx, size); err != nil {
 			return fmt.Errorf("%d jobs: %w", size, err)
 		}
@@ -140,7 +145,7 @@ func (f *fleetBench) grow(ctx context.Context, jobs int) error {
 		return err
 	}
 	described := &ranks.Gang{ServerName: managerHost, Ranks: f.ranks[first*fleetRanks:], AtOnce: connectAtOnce, SayEvery: sayEvery}
-	for i := range 1 + len(described.Ranks)/perAddress {
+	for i := range 1 + len(f.ranks)/perAddress { // connections of earlier jobs have taken few ports of each
 		described.Addresses = append(described.Addresses, net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port))
 	}
 	process, err := ranks.Start(ctx, described, fleetTimeout)
@@ -174,16 +179,56 @@ func (f *fleetBench) observe(ctx context.Context) error {
 		return err
 	}
 	r := &fleetResults{jobs: len(f.ranks) / fleetRanks, lasted: f.options.fleetFor}
+	reported, err := f.reports(ctx)
+	if err != nil {
+		return err
+	}
 	mark, ours, theirs := f.audit.mark(), f.processor(operator.Name), f.processor(cluster.APIServer)
 	if err := sleep(ctx, r.lasted); err != nil {
 		return err
 	}
-	var err error
+	if r.reports, err = f.reports(ctx); err != nil {
+		return err
+	}
+	r.reports -= reported
 	if r.writes, err = f.audit.writes(mark); err != nil {
 		return err
 	}
 	r.processor, r.server, r.memory = f.processor(operator.Name)-ours, f.processor(cluster.APIServer)-theirs, f.memory()
 	f.results.fleet = append(f.results.fleet, r)
 	say("fleet: %s", r)
-	return f.awaitTraining(ctx)
+	return nil
+}
+
+// reports are how many the manager has received so far. It is an error where it does not hear every rank.
+func (f *fleetBench) reports(ctx context.Context) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("read the manager's metrics: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, fmt.Errorf("read the manager's metrics: %w", err)
+	}
+	if connected := metric(string(text), "lockstep_connected_supervisors"); connected != len(f.ranks) {
+		return 0, fmt.Errorf("the manager hears %d supervisors of %d", connected, len(f.ranks))
+	}
+	return metric(string(text), "lockstep_supervisor_reports_total"), nil
+}
+
+// metric is the sum of all series of a metric.
+func metric(text, name string) int {
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		if number, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(series, name+"{") {
+			sum += number
+		}
+	}
+	return int(sum)
 }

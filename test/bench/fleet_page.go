@@ -13,7 +13,9 @@ import (
 type fleetResults struct {
 	jobs   int
 	lasted time.Duration
-	writes writes
+	// reports are those that the manager received, and writes what it wrote.
+	reports int
+	writes  writes
 	// processor is what the manager computed meanwhile, and server what the API server did.
 	processor, server time.Duration
 	memory            int // of the manager at the end, in MiB
@@ -28,17 +30,17 @@ func (r *fleetResults) share(computed time.Duration) float64 {
 }
 
 func (r *fleetResults) String() string {
-	return fmt.Sprintf("%d jobs for %s: %s, events %d; %.1f%% of a processor, the API server %.1f%%, %d MiB",
-		r.jobs, r.lasted, r.writes, r.writes.events, r.share(r.processor), r.share(r.server), r.memory)
+	return fmt.Sprintf("%d jobs for %s: %d reports, %s, events %d; %.1f%% of a processor, the API server %.1f%%, %d MiB",
+		r.jobs, r.lasted, r.reports, r.writes, r.writes.events, r.share(r.processor), r.share(r.server), r.memory)
 }
 
 func renderFleet(all []*fleetResults, v readme.Versions) string {
 	p := &page{}
-	p.line("Kubernetes %s: TrainingJobs of %d ranks with `spec.supervisor`, %d to a node, of which each says a step every %s. The supervisors are as above; Volcano and", v.Kubernetes, fleetRanks, fleetGPUs, sayEvery)
-	p.line("kubelets are played. Each fleet is watched for %s, in which nothing happens.", all[0].lasted)
+	p.line("Kubernetes %s: TrainingJobs of %d ranks, %d on a node, each with a supervisor that reports a step every %s. Volcano and kubelets are", v.Kubernetes, fleetRanks, fleetGPUs, sayEvery)
+	p.line("played. Each fleet was watched for %s.", all[0].lasted)
 	p.line("")
-	p.line("| jobs | ranks | writes a minute | Events a minute | the manager's processor | the API server's | the manager's memory | of each further rank |")
-	p.line("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	p.line("| jobs | ranks | reports a second | writes a minute | Events a minute | the manager's processor | the API server's | the manager's memory | of each further rank |")
+	p.line("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	smaller := &fleetResults{}
 	for _, r := range all {
 		writes, further := r.aMinute(total(r.writes.kinds)+total(r.writes.refused)), ""
@@ -46,7 +48,7 @@ func renderFleet(all []*fleetResults, v readme.Versions) string {
 			further = fmt.Sprintf("%d KiB", (r.memory-smaller.memory)*1024/((r.jobs-smaller.jobs)*fleetRanks))
 		}
 		smaller = r
-		p.line("| %d | %d | %.1f | %.1f | %.1f%% | %.1f%% | %d MiB | %s |", r.jobs, r.jobs*fleetRanks, writes,
+		p.line("| %d | %d | %.0f | %.1f | %.1f | %.1f%% | %.1f%% | %d MiB | %s |", r.jobs, r.jobs*fleetRanks, r.aMinute(r.reports)/60, writes,
 			r.aMinute(r.writes.events), r.share(r.processor), r.share(r.server), r.memory, further)
 	}
 	return p.String()

@@ -41,7 +41,7 @@ type options struct {
 func main() {
 	ranks.Main()
 	ctrl.SetLogger(zap.New())
-	o := options{sizes: counts{4, 64, 1000}, rounds: counts{3, 2, 2}, fleet: counts{10, 100, 1000}}
+	o := options{sizes: counts{4, 64, 1000}, rounds: counts{3, 2, 2}}
 	flag.Var(&o.sizes, "sizes", "pods of the gangs, one figure for each; empty leaves the gangs out")
 	flag.Var(&o.rounds, "rounds", "how often each side starts a gang of each size; the last counts for all further sizes")
 	flag.IntVar(&o.recoveries, "recoveries", 5, "single pods that fail in each round")
@@ -51,7 +51,7 @@ func main() {
 	flag.IntVar(&o.supervised, "supervised", 1000, "ranks of a gang with supervisors; 0 leaves that out")
 	flag.IntVar(&o.restarts, "restarts", 10, "how often a program of that gang fails")
 	flag.IntVar(&o.restartPeers, "restart-peers", 2, "how often Volcano restarts a gang of that size, where -sizes does not have it; 0 leaves that out")
-	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out")
+	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out. As root, with 24 GiB for 1000")
 	flag.DurationVar(&o.fleetFor, "fleet-for", 10*time.Minute, "how long each fleet is watched")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")

@@ -36,6 +36,8 @@ type bench struct {
 	pulses   int // that were felt
 	// supervisors is the address by which supervisors reach the manager.
 	supervisors string
+	// metrics is that of its metrics.
+	metrics string
 }
 
 // begin starts the cluster and the manager.
@@ -102,10 +104,18 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	b.supervisors = fmt.Sprintf("%s:%d", managerHost, port)
+	bind := b.supervisors
+	if len(b.options.fleet) > 0 {
+		bind = fmt.Sprintf(":%d", port) // for more connections than one address has ports
+	}
+	if port, err = b.cluster.Port(); err != nil {
+		return err
+	}
+	b.metrics = fmt.Sprintf("%s:%d", managerHost, port)
 	if _, err := b.cluster.Run(ctx, cluster.Command{Name: operator.Name, Path: manager, Args: []string{
-		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
+		"--metrics-bind-address=" + b.metrics, "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
 		"--leader-election-namespace=" + operator.Namespace, "--supervisor-image=lockstep-run",
-		fmt.Sprintf("--supervisors-bind-address=:%d", port), "--supervisors-address=" + b.supervisors,
+		"--supervisors-bind-address=" + bind, "--supervisors-address=" + b.supervisors,
 	}}); err != nil {
 		return err
 	}

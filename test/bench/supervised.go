@@ -124,8 +124,9 @@ func (s *supervisedBench) describe(ctx context.Context) (*ranks.Gang, error) {
 // identify writes a token of a pod and the manager's CA by the pod's annotation, as its kubelet would.
 func (b *bench) identify(ctx context.Context, pod *corev1.Pod) (ranks.Rank, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		Audiences:      []string{supervisors.Audience},
-		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
+		Audiences:         []string{supervisors.Audience},
+		ExpirationSeconds: new(int64(24 * 3600)), // longer than any benchmark
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID},
 	}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
 	if err := b.cluster.Client().SubResource("token").Create(ctx, account, request); err != nil {

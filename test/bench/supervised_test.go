@@ -87,15 +87,22 @@ func TestRenderSupervised(t *testing.T) {
 
 func TestFleetPage(t *testing.T) {
 	page := renderFleet([]*fleetResults{
-		{jobs: 10, lasted: 10 * time.Minute, writes: writes{kinds: map[string]int{statusWrite: 20}, events: 5}, processor: 6 * time.Second, server: time.Minute, memory: 200},
+		{jobs: 10, lasted: 10 * time.Minute, reports: 38400, writes: writes{kinds: map[string]int{statusWrite: 20}, events: 5}, processor: 6 * time.Second, server: time.Minute, memory: 200},
 		{jobs: 1000, lasted: 10 * time.Minute, writes: writes{kinds: map[string]int{statusWrite: 2000}, refused: map[string]int{statusWrite + ": 409": 5}}, memory: 4000},
 	}, readme.Versions{Kubernetes: "v1"})
 	for _, row := range []string{
-		"| 10 | 640 | 2.0 | 0.5 | 1.0% | 10.0% | 200 MiB |  |",
-		"| 1000 | 64000 | 200.5 | 0.0 | 0.0% | 0.0% | 4000 MiB | 61 KiB |",
+		"| 10 | 640 | 64 | 2.0 | 0.5 | 1.0% | 10.0% | 200 MiB |  |",
+		"| 1000 | 64000 | 0 | 200.5 | 0.0 | 0.0% | 0.0% | 4000 MiB | 61 KiB |",
 	} {
 		if !strings.Contains(page, row) {
 			t.Errorf("no row %q in\n%s", row, page)
 		}
+	}
+}
+
+func TestMetric(t *testing.T) {
+	const text = "# TYPE a counter\na{x=\"1 {\"} 2\na{x=\"2\"} 3e+02\nab{x=\"1\"} 7\n"
+	if got := metric(text, "a"); got != 302 {
+		t.Errorf("got %d", got)
 	}
 }

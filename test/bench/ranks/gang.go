@@ -58,6 +58,7 @@ func start(ctx context.Context, described *Gang) *gang {
 
 // train has the programs say which step they make, one after the other.
 func (g *gang) train(ctx context.Context, every time.Duration) {
+	go g.await(ctx, g.last, func(said) bool { return false }, func(said) {}) // what they say has to be taken
 	const turns = 100
 	ticker := time.NewTicker(every / turns)
 	defer ticker.Stop()
