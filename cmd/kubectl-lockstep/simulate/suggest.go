@@ -221,21 +221,18 @@ func (s *study) spares(task string) (others []*study) {
 	return others
 }
 
-// alone is a study with no more room than the job and its spares take, in the smallest HyperNode that has so much; nil where none has.
+// alone is a study with no more room than the job and its spares take: in the smallest HyperNode that has so much, else anywhere; nil where there is less.
 func (s *study) alone() *study {
 	need := int(gang.Replicas(s.job) + gang.Spares(s.job))
-	nodes, least := []string(nil), math.MaxInt
+	nodes := s.setup.Nodes()
+	least := s.slots(nodes)
+	if least < need {
+		return nil
+	}
 	for _, h := range topology.New(slices.Clone(s.setup.HyperNodes)).All() {
-		slots := 0
-		for _, n := range h.Nodes {
-			slots += s.setup.Slots(n)
-		}
-		if slots >= need && slots < least {
+		if slots := s.slots(h.Nodes); slots >= need && slots < least {
 			nodes, least = h.Nodes, slots
 		}
-	}
-	if nodes == nil {
-		return nil
 	}
 	room := map[string]int{}
 	for _, node := range nodes {
@@ -245,6 +242,14 @@ func (s *study) alone() *study {
 	out := &study{name: s.name, job: s.job, setup: s.setup}
 	out.setup.PodsOn = room
 	return out
+}
+
+// slots is how many pods of the job some nodes take.
+func (s *study) slots(nodes []string) (slots int) {
+	for _, n := range nodes {
+		slots += s.setup.Slots(n)
+	}
+	return slots
 }
 
 // timesOf are the times of a job's policy that can make a difference: those of the rules that applied. How long a pod on a silent node

@@ -60,3 +60,21 @@ func play(t *testing.T, topology string) (out, warnings string) {
 	}
 	return stdout.String(), stderr.String()
 }
+
+// A job without a networkTopology may run in HyperNodes that no other one has in common.
+func TestSuggestionsWithoutACommonHyperNode(t *testing.T) {
+	racks := "apiVersion: v1\nkind: List\nitems:\n"
+	for _, rack := range []string{"a", "b"} {
+		racks += "- {apiVersion: topology.volcano.sh/v1alpha1, kind: HyperNode, metadata: {name: " + rack + "}, " +
+			"spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: ^" + rack + "}}}]}}\n"
+		for i := range 3 {
+			racks += fmt.Sprintf("- {apiVersion: v1, kind: Node, metadata: {name: %s%d}, status: {allocatable: {nvidia.com/gpu: 8}, capacity: {nvidia.com/gpu: 8}}}\n", rack, i)
+		}
+	}
+	file := fileOf(t, job+`spec: {tasks: [{name: worker, replicas: 4, template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]}}}]}
+`)
+	out, err := simulate("-f", file, "--for", "10d", "--plays", "2", "--topology", fileOf(t, racks), "--suggest")
+	if _, spares, _ := strings.Cut(out, "\nSearching better spares "); err != nil || !strings.Contains(spares, "No other value makes a difference") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
