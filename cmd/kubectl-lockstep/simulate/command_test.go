@@ -105,7 +105,7 @@ func TestASuggestionOfCheckpointsAndSpares(t *testing.T) {
 	out := suggest("--checkpoint-interval", "5m")
 	for _, want := range []string{
 		"--checkpoint-interval: 1h", "With failures that the search has not seen: +0.0", "Have the program save a checkpoint every 1h", "m, in place of 5m.",
-		"Searching better spares of task worker, if other jobs leave no node free, and of a spare as of a pod that does not train: spares: ", "Give task worker 1 spares, in place of 0.",
+		"Searching better spares of task worker, if other jobs leave no node free, where a spare counts as a pod that does not train: spares: ", "Give task worker 1 spares, in place of 0.",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -21,7 +21,11 @@ func (o *options) print(out io.Writer, r *Report) {
 	fmt.Fprintf(out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
 	if o.retrained > 0 {
-		say(out, "The time between two checkpoints is twice what the job has trained again after a restart, as an average of %d. What a checkpoint costs the status does not tell: give --checkpoint-write.", o.retrained)
+		text := fmt.Sprintf("The time between two checkpoints is twice what the job has trained again after a restart, as an average of %d.", o.retrained)
+		if !o.given("checkpoint-write") {
+			text += " The status does not tell what a checkpoint costs: give --checkpoint-write."
+		}
+		say(out, "%s", text)
 	}
 	if s.AssumedRepairSeconds > 0 {
 		fmt.Fprintf(out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.repair))

@@ -83,7 +83,8 @@ func (o *options) suggestSpares(ctx context.Context, base *study) error {
 	if task == nil {
 		return nil
 	}
-	fmt.Fprintf(o.Out, "\nSearching better spares of task %s, if other jobs leave no node free, and of a spare as of a pod that does not train:\n", task.Name)
+	fmt.Fprintln(o.Out)
+	say(o.Out, "Searching better spares of task %s, if other jobs leave no node free, where a spare counts as a pod that does not train:", task.Name)
 	alone := base.alone()
 	if err := o.play(ctx, alone); err != nil {
 		return err
