@@ -38,6 +38,8 @@ const (
 	connectAtOnce = 500
 	// perAddress is how many connections go to one of the manager's addresses: Linux has 28,000 ports for these.
 	perAddress = 20_000
+	// otherFiles is how many files the manager opens at most that are no connections of supervisors.
+	otherFiles = 2000
 	// fleetTimeout is enough for a thousand jobs.
 	fleetTimeout = time.Hour
 	// fleetSettles is how long a fleet is left alone before anything is measured.
@@ -60,12 +62,12 @@ func allowFiles(ranks int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	want := uint64(ranks + 10_000)
+	want := uint64(ranks + otherFiles)
 	if files.Cur >= want {
 		return nil
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: want, Max: max(want, files.Max)}); err != nil {
-		return fmt.Errorf("-fleet: %d ranks need %d open files: run as root, or with a smaller fleet: %w", ranks, want, err)
+		return fmt.Errorf("-fleet: %d ranks need %d open files: the hard limit is %d, which a process with CAP_SYS_RESOURCE may raise: %w", ranks, want, files.Max, err)
 	}
 	return nil
 }
