@@ -50,7 +50,7 @@ func TestRoomForSupervisors(t *testing.T) {
 		want          []int
 	}{
 		"a large machine": {math.MaxUint64, math.MaxUint64, []int{200_000, 4000}},
-		"the chart's":     {1 << 20, 2 << 30, []int{20_971, 4000}},
+		"the chart's":     {1 << 20, 2 << 30, []int{16_384, 4000}},
 		"few files":       {5000, math.MaxUint64, []int{4000, 1000}},
 		"hardly any":      {256, 1, []int{1, 1}},
 	} {

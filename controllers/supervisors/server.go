@@ -31,7 +31,7 @@ const (
 	// else, or has less memory than streamMemory for each, in bytes.
 	maxStreams   = 200_000
 	otherFiles   = 1000
-	streamMemory = 100 << 10
+	streamMemory = 128 << 10
 	// maxUnknown is how many more there may be of clients that have not shown which pod they are. Where there are more, the address with the most
 	// gives one up: whoever has no token keeps no other pod out. A supervisor that finds no room tries again.
 	maxUnknown = 4000
