@@ -31,7 +31,6 @@ import (
 const (
 	fleetRanks = 64 // of a job, one for each GPU
 	fleetGPUs  = 8  // of a node
-	fanOutRack = 10 // how many racks, and HyperNodes, have one parent
 	// sayEvery is how often lockstep-run says how far its program is.
 	sayEvery = 10 * time.Second
 	// connectAtOnce keeps supervisors that all come from this machine below what the manager lets in without a token.
@@ -76,10 +75,9 @@ func allowFiles(ranks int) error {
 func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
 	sizes = slices.Compact(slices.Sorted(slices.Values(sizes)))
 	racks := slices.Max(sizes)
-	f := &fleetBench{bench: b, pool: cluster.Topology{Name: "fleet", Racks: racks, NodesPerRack: fleetRanks / fleetGPUs, GPUsPerNode: fleetGPUs}}
-	for n := racks; n > 1; n = ceil(n, fanOutRack) {
-		f.pool.Tiers = append(f.pool.Tiers, fanOutRack)
-	}
+	f := &fleetBench{bench: b, pool: cluster.Topology{
+		Name: "fleet", Racks: racks, NodesPerRack: fleetRanks / fleetGPUs, GPUsPerNode: fleetGPUs, Tiers: tiersOf(racks),
+	}}
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}

@@ -46,10 +46,16 @@ type gang struct {
 func roomFor(pods int) cluster.Topology {
 	racks := cluster.GB300NVL72("", 1).NodesPerRack
 	t := cluster.GB300NVL72(fmt.Sprintf("p%d", pods), max(2, ceil(pods, racks)))
-	for n := t.Racks; n > 1; n = ceil(n, fanOut) {
-		t.Tiers = append(t.Tiers, fanOut)
-	}
+	t.Tiers = tiersOf(t.Racks)
 	return t
+}
+
+// tiersOf has so many racks under a single root.
+func tiersOf(racks int) (tiers []int) {
+	for n := racks; n > 1; n = ceil(n, fanOut) {
+		tiers = append(tiers, fanOut)
+	}
+	return tiers
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

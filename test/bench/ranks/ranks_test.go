@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/supervision"
@@ -73,6 +74,39 @@ func TestARestartOfTheGang(t *testing.T) {
 		t.Errorf("the restart is %+v", r)
 	}
 
+	orders.Close()
+	if err := supervision.Receive(t, ended, "end of the supervisors"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The ranks connect some at a time, and each says one step after the other.
+func TestAGangThatTrains(t *testing.T) {
+	manager := supervision.NewManager(t)
+	in, orders := io.Pipe()
+	answers, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- serve(in, out) }()
+	g := gangOf(t, manager, 3)
+	g.AtOnce, g.SayEvery = 2, 100*time.Millisecond
+	go func() { _ = json.NewEncoder(orders).Encode(g) }()
+	var streams []*supervision.Stream
+	for range 3 {
+		s := manager.Next()
+		s.Await(wire.State_STATE_RUNNING)
+		s.Order(&wire.Order{Epoch: 1, Start: true})
+		streams = append(streams, s)
+	}
+	if err := json.NewDecoder(answers).Decode(&Restart{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range streams {
+		for step := int64(0); step < 3; {
+			if now := s.Report().GetProgress(); now != nil && now.GetStep() > step {
+				step = now.GetStep()
+			}
+		}
+	}
 	orders.Close()
 	if err := supervision.Receive(t, ended, "end of the supervisors"); err != nil {
 		t.Error(err)
