@@ -42,8 +42,12 @@ const (
 	// QuarantineLemon is the value for one that stays out until it is acknowledged.
 	QuarantineLemon = "lemon"
 	// TaintDegraded is the key of the PreferNoSchedule taint of a node of which something is
-	// degraded: other nodes are taken first.
+	// degraded, or that has failed lately: other nodes are taken first. The value is empty, or
+	// DegradedFailedLately.
 	TaintDegraded = "lockstep.dev/degraded"
+	// DegradedFailedLately is the value for a node that is well, and has failed within
+	// spec.quarantine.lemon.windowSeconds of the HealthPolicy.
+	DegradedFailedLately = "failed-lately"
 
 	// ConditionHealthy is a condition of Nodes and HyperNodes: False while something of them is
 	// ill, Unknown while nobody can tell. The reason is the state: Healthy, Degraded, Failed, Unknown.

@@ -131,6 +131,8 @@ func taintFor(v *v1alpha1.HealthVerdict) corev1.Taint {
 		return corev1.Taint{Key: v1alpha1.TaintQuarantine, Value: v1alpha1.QuarantineFailed, Effect: corev1.TaintEffectNoSchedule}
 	case nodes.Believed(v) && v.State == v1alpha1.HealthStateDegraded:
 		return corev1.Taint{Key: v1alpha1.TaintDegraded, Effect: corev1.TaintEffectPreferNoSchedule}
+	case len(v.FailureTimes) > 0:
+		return corev1.Taint{Key: v1alpha1.TaintDegraded, Value: v1alpha1.DegradedFailedLately, Effect: corev1.TaintEffectPreferNoSchedule}
 	}
 	return corev1.Taint{}
 }

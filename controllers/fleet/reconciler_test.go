@@ -319,5 +319,8 @@ func TestDegradedNodeIsOfLastChoice(t *testing.T) {
 	e.settle()
 	e.Clock.SetTime(e.Clock.Now().Add(10 * time.Minute))
 	e.settle()
-	check.Equal(t, "taints, once it is well", 0, len(e.node("n1").Spec.Taints))
+	check.Equal(t, "taint, once it is well", "lockstep.dev/degraded=failed-lately:PreferNoSchedule", new(taintOf(e.node("n1"))).ToString())
+	e.Clock.SetTime(e.Clock.Now().Add(7 * 24 * time.Hour))
+	e.settle()
+	check.Equal(t, "taints, a week later", 0, len(e.node("n1").Spec.Taints))
 }

@@ -138,8 +138,8 @@ func (t *triage) release(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
 	t.identify(h, v) // it may have been the quarantine of another machine
 }
 
-// noteFailure remembers when a node failed, and whether it does so too often. Only an
-// acknowledgement makes a lemon an ordinary node again.
+// noteFailure remembers when a node failed, for as long as the policy counts that, and whether it
+// does so too often. Only an acknowledgement makes a lemon an ordinary node again.
 func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, fresh bool) {
 	seen := func(at metav1.Time) bool {
 		return h.Spec.AcknowledgedTime != nil && !at.After(h.Spec.AcknowledgedTime.Time)
@@ -148,13 +148,19 @@ func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, 
 		v.FailureTimes = slices.DeleteFunc(v.FailureTimes, seen)
 		v.Lemon = v.Lemon && len(v.FailureTimes) > 0
 	}
+	v.Lemon = v.Lemon && t.policy.LemonFailures > 0
+	old := func(at metav1.Time) bool { return t.Now.Sub(at.Time) >= t.policy.LemonWindow }
+	if !v.Lemon && slices.ContainsFunc(v.FailureTimes, old) {
+		v.FailureTimes = slices.DeleteFunc(v.FailureTimes, old)
+	}
 	if fresh && v.State == v1alpha1.HealthStateFailed && !noted(v) {
-		old := func(at metav1.Time) bool { return t.Now.Sub(at.Time) >= t.policy.LemonWindow }
-		v.FailureTimes = append(slices.DeleteFunc(v.FailureTimes, old), metav1.NewTime(t.Now))
+		v.FailureTimes = append(v.FailureTimes, metav1.NewTime(t.Now))
 		v.FailureTimes = v.FailureTimes[max(0, len(v.FailureTimes)-maxFailureTimes):]
 		v.Lemon = v.Lemon || (t.policy.LemonFailures > 0 && len(v.FailureTimes) >= t.policy.LemonFailures)
 	}
-	v.Lemon = v.Lemon && t.policy.LemonFailures > 0
+	if !v.Lemon && len(v.FailureTimes) > 0 {
+		t.next = instant.Earliest(t.next, v.FailureTimes[0].Add(t.policy.LemonWindow))
+	}
 }
 
 // noted reports whether the present failure of a node is remembered: it may have had to pass the

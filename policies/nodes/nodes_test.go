@@ -191,6 +191,25 @@ func TestWhenAQuarantineEnds(t *testing.T) {
 	passes("is out", v1alpha1.HealthHealthy, time.Minute, nil, "nothing is reported")
 }
 
+// A node is remembered as one that has failed for as long as the policy counts its failures.
+func TestAFailureIsForgotten(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	s := newFleet(t)
+	passes := func(what string, state v1alpha1.HealthState, after time.Duration, failures int) {
+		t.Helper()
+		s.report(state, 3)
+		s.pass(after)
+		check.Equal(t, what+": failures", failures, len(s.verdict(3).FailureTimes))
+	}
+	passes("fails", v1alpha1.HealthStateFailed, 0, 1)
+	passes("is well", v1alpha1.HealthHealthy, time.Minute, 1)
+	passes("is out of quarantine", v1alpha1.HealthHealthy, 10*time.Minute, 1)
+	check.Equal(t, "looks again when it is forgotten", began.Add(week), s.last.Next)
+	passes("just before a week", v1alpha1.HealthHealthy, week-12*time.Minute, 1)
+	passes("a week later", v1alpha1.HealthHealthy, time.Minute, 0)
+	check.Equal(t, "does not look again", true, s.last.Next.IsZero())
+}
+
 func TestSilentSource(t *testing.T) {
 	s := newFleet(t)
 	s.Healths[3].Status.Sources[0].HeartbeatTime = new(metav1.NewTime(began))

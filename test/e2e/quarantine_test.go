@@ -102,3 +102,21 @@ func (s *scenario) moved(before map[string]corev1.Pod) int {
 	}
 	return n
 }
+
+// Volcano's scheduler takes a node of last choice when no other is left: Lockstep's taint of nodes that are degraded or have failed lately has
+// the same effect.
+func TestANodeOfLastChoiceIsTakenLast(t *testing.T) {
+	s := newScenario(t, "last-choice", 1, 4)
+	last := s.pool.RackNodes(0)[0]
+	s.must(testCluster.Taint(s.ctx, corev1.Taint{Key: "example.com/slow", Effect: corev1.TaintEffectPreferNoSchedule}, last), "taint a node")
+	s.run(s.trainingJob(3))
+	if slices.Contains(s.nodesOfRanks(), last) {
+		t.Errorf("ranks are on %v, and another node than %s was free", s.nodesOfRanks(), last)
+	}
+
+	s.must(testCluster.DeleteNode(s.ctx, s.pod(1).Spec.NodeName), "delete the node of a rank")
+	s.recovered(1)
+	if n := s.pod(1).Spec.NodeName; n != last {
+		t.Errorf("the replacement is on %s, want %s, the one node that is free", n, last)
+	}
+}

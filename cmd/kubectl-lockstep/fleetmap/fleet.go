@@ -91,7 +91,7 @@ func nodeOf(n *corev1.Node) Node {
 		switch {
 		case t.Key == v1alpha1.TaintQuarantine:
 			out.Quarantined = true
-		case t.Key == v1alpha1.TaintDegraded:
+		case t.Key == v1alpha1.TaintDegraded && t.Value == "":
 			out.Degraded = true
 		case t.Key == corev1.TaintNodeOutOfService:
 			out.NotReady = true

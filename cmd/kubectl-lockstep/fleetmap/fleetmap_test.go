@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -243,4 +244,12 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	check.Equal(t, file, string(want), got)
+}
+
+// A node that has failed lately is well.
+func TestDegradedNodes(t *testing.T) {
+	for value, degraded := range map[string]bool{"": true, v1alpha1.DegradedFailedLately: false} {
+		n := corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: v1alpha1.TaintDegraded, Value: value}}}}
+		check.Equal(t, "degraded with the value "+value, degraded, nodeOf(&n).Degraded)
+	}
 }

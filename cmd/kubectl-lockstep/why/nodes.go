@@ -134,7 +134,7 @@ func (s *Snapshot) trouble(node, except string) string {
 		return "does not exist any more"
 	}
 	bad := slices.DeleteFunc(capacity.Obstacles(s.Job, n), func(one string) bool { return one == except })
-	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDegraded }) {
+	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintDegraded && t.Value == "" }) {
 		bad = append(bad, "degraded")
 	}
 	if len(bad) == 0 {

@@ -19,6 +19,7 @@ func TestRanksOnNodesThatAreNotWell(t *testing.T) {
 	}, added(running(), func(s *Snapshot) {
 		s.Job.Status.Placement.Tasks[0].Nodes[2] = "n1"
 		s.Nodes[0].Spec.Unschedulable = true
+		s.Nodes[0].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintDegraded, Value: v1alpha1.DegradedFailedLately}}
 		s.Nodes[1].Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintQuarantine}, {Key: v1alpha1.TaintDegraded}, {Key: v1alpha1.HoldTaintPrefix + "other-1234"}}
 		s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
 		s.Nodes = s.Nodes[:3]
