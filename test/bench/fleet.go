@@ -55,18 +55,18 @@ type fleetBench struct {
 	processes []*ranks.Process
 }
 
-// allowFiles lets this process, and those that it starts, have as many files open as there are ranks.
-func allowFiles(ranks int) error {
+// allowFiles lets this process, and those that it starts, have as many files open as there are connections.
+func allowFiles(connections int) error {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	want := uint64(ranks + otherFiles)
+	want := uint64(connections + otherFiles)
 	if files.Cur >= want {
 		return nil
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: want, Max: max(want, files.Max)}); err != nil {
-		return fmt.Errorf("-fleet: %d ranks need %d open files: the hard limit is %d, which a process with CAP_SYS_RESOURCE may raise: %w", ranks, want, files.Max, err)
+		return fmt.Errorf("-fleet: %d connections need %d open files: the hard limit is %d, which a process with CAP_SYS_RESOURCE may raise; -fleet-sharing needs fewer: %w", connections, want, files.Max, err)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (f *fleetBench) grow(ctx context.Context, jobs int) error {
 	if err != nil {
 		return err
 	}
-	described := &ranks.Gang{ServerName: managerHost, Ranks: f.ranks[first*fleetRanks:], AtOnce: connectAtOnce, SayEvery: sayEvery}
+	described := &ranks.Gang{ServerName: managerHost, Ranks: f.ranks[first*fleetRanks:], Sharing: f.options.fleetSharing, AtOnce: connectAtOnce, SayEvery: sayEvery}
 	for i := range 1 + len(f.ranks)/perAddress { // connections of earlier jobs have taken few ports of each
 		described.Addresses = append(described.Addresses, net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port))
 	}

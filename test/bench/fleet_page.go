@@ -34,10 +34,13 @@ func (r *fleetResults) String() string {
 		r.jobs, r.lasted, r.reports, r.writes, r.writes.events, r.share(r.processor), r.share(r.server), r.memory)
 }
 
-func renderFleet(all []*fleetResults, v readme.Versions) string {
-	p := &page{}
+func renderFleet(all []*fleetResults, sharing int, v readme.Versions) string {
+	p, shared := &page{}, ""
+	if sharing > 1 {
+		shared = fmt.Sprintf(" Each connection has the streams of %d supervisors.", sharing)
+	}
 	p.line("Kubernetes %s: TrainingJobs of %d ranks, %d on a node, each with a supervisor that reports a step every %s. Volcano and kubelets are", v.Kubernetes, fleetRanks, fleetGPUs, sayEvery)
-	p.line("played. Each fleet was watched for %s.", all[0].lasted)
+	p.line("played. Each fleet was watched for %s.%s", all[0].lasted, shared)
 	p.line("")
 	p.line("| jobs | ranks | reports a second | writes a minute | Events a minute | the manager's processor | the API server's | the manager's memory | of each further rank |")
 	p.line("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")

@@ -35,6 +35,7 @@ type options struct {
 	restartPeers    int
 	fleet           counts
 	fleetFor        time.Duration
+	fleetSharing    int
 	manager, readme string
 }
 
@@ -51,11 +52,16 @@ func main() {
 	flag.IntVar(&o.supervised, "supervised", 1000, "ranks of a gang with supervisors; 0 leaves that out")
 	flag.IntVar(&o.restarts, "restarts", 10, "how often a program of that gang fails")
 	flag.IntVar(&o.restartPeers, "restart-peers", 2, "how often Volcano restarts a gang of that size, where -sizes does not have it; 0 leaves that out")
-	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out; 1000 take 66,000 open files and 24 GiB")
+	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out; 1000 take 24 GiB, and 66,000 open files")
 	flag.DurationVar(&o.fleetFor, "fleet-for", 10*time.Minute, "how long each fleet is watched")
+	flag.IntVar(&o.fleetSharing, "fleet-sharing", 1, "how many supervisors of a fleet share a connection, where a process may not have enough files open: 4 at most")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")
 	flag.Parse()
+	if o.fleetSharing < 1 || o.fleetSharing > 4 { // the manager takes no more streams on a connection
+		fmt.Fprintf(os.Stderr, "bench: -fleet-sharing=%d: 1 to 4\n", o.fleetSharing)
+		os.Exit(2)
+	}
 	if err := run(&o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -96,6 +102,7 @@ const (
 	healthSection     readme.Section = "bench:health"
 	supervisedSection readme.Section = "bench:supervised"
 	fleetSection      readme.Section = "bench:fleet"
+	sharedSection     readme.Section = "bench:fleet-sharing"
 )
 
 // sections are the parts of the page that were measured.
@@ -110,8 +117,12 @@ func sections(r *results, o *options, v readme.Versions) map[readme.Section]stri
 	if r.supervised != nil {
 		parts[supervisedSection] = renderSupervised(r.supervised, v)
 	}
-	if len(r.fleet) > 0 {
-		parts[fleetSection] = renderFleet(r.fleet, v)
+	switch {
+	case len(r.fleet) == 0:
+	case o.fleetSharing > 1:
+		parts[sharedSection] = renderFleet(r.fleet, o.fleetSharing, v)
+	default:
+		parts[fleetSection] = renderFleet(r.fleet, 1, v)
 	}
 	return parts
 }

@@ -69,7 +69,7 @@ func (b *bench) end() error {
 
 func (b *bench) start(ctx context.Context) error {
 	if len(b.options.fleet) > 0 {
-		if err := allowFiles(slices.Max(b.options.fleet) * fleetRanks); err != nil {
+		if err := allowFiles(slices.Max(b.options.fleet) * fleetRanks / b.options.fleetSharing); err != nil {
 			return err
 		}
 	}

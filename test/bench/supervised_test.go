@@ -89,8 +89,9 @@ func TestFleetPage(t *testing.T) {
 	page := renderFleet([]*fleetResults{
 		{jobs: 10, lasted: 10 * time.Minute, reports: 38400, writes: writes{kinds: map[string]int{statusWrite: 20}, events: 5}, processor: 6 * time.Second, server: time.Minute, memory: 200},
 		{jobs: 1000, lasted: 10 * time.Minute, writes: writes{kinds: map[string]int{statusWrite: 2000}, refused: map[string]int{statusWrite + ": 409": 5}}, memory: 4000},
-	}, readme.Versions{Kubernetes: "v1"})
+	}, 4, readme.Versions{Kubernetes: "v1"})
 	for _, row := range []string{
+		"watched for 10m0s. Each connection has the streams of 4 supervisors.",
 		"| 10 | 640 | 64 | 2.0 | 0.5 | 1.0% | 10.0% | 200 MiB |  |",
 		"| 1000 | 64000 | 0 | 200.5 | 0.0 | 0.0% | 0.0% | 4000 MiB | 61 KiB |",
 	} {

@@ -119,7 +119,8 @@ func (c *Cluster) kwokCaughtUp(ctx context.Context) error {
 
 // awaitNodes watches nodes until so many of them satisfy the condition.
 func (c *Cluster) awaitNodes(ctx context.Context, which string, selector client.ListOption, count int, condition func(*corev1.Node) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, nodesTimeout, fmt.Errorf("not after %s", nodesTimeout))
+	limit := nodesTimeout + time.Duration(count)*nodeTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not after %s", limit))
 	defer cancel()
 	good := map[types.UID]bool{}
 	for {
@@ -139,8 +140,8 @@ func (c *Cluster) awaitNodes(ctx context.Context, which string, selector client.
 	}
 }
 
-// nodesTimeout is enough for thousands of nodes on a small machine.
-const nodesTimeout = 3 * time.Minute
+// nodesTimeout and nodeTimeout for each node are enough on a small machine.
+const nodesTimeout, nodeTimeout = 3 * time.Minute, 50 * time.Millisecond
 
 func countGood(ctx context.Context, watcher watch.Interface, good map[types.UID]bool, count int, condition func(*corev1.Node) bool) bool {
 	for {

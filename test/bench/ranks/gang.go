@@ -37,6 +37,7 @@ type said struct {
 func start(ctx context.Context, described *Gang) *gang {
 	g := &gang{said: make(chan said, len(described.Ranks)), last: make([]said, len(described.Ranks))}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	clients := clientsOf(described)
 	atOnce := cmp.Or(described.AtOnce, len(described.Ranks))
 	for i, rank := range described.Ranks {
 		s := simulated.New(simulated.Options{
@@ -44,6 +45,7 @@ func start(ctx context.Context, described *Gang) *gang {
 			Stream: stream.Options{
 				Address: described.Addresses[i%len(described.Addresses)], ServerName: described.ServerName, CAFile: rank.CAFile, TokenFile: rank.TokenFile, Log: log,
 			},
+			Client:  clients(i),
 			Changed: func(status simulated.Status) { g.hear(ctx, said{i, status}) },
 		})
 		g.supervisors = append(g.supervisors, s)

@@ -24,6 +24,8 @@ type Gang struct {
 	Ranks      []Rank
 	// AtOnce is how many ranks connect at a time; 0 for all.
 	AtOnce int
+	// Sharing is how many ranks share a connection, where this machine does not allow one for each; 0 or 1 for the real client, which shares none.
+	Sharing int
 	// SayEvery is how often each program says which step it makes; 0 for never.
 	SayEvery time.Duration
 }

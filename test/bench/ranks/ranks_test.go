@@ -82,13 +82,19 @@ func TestARestartOfTheGang(t *testing.T) {
 
 // The ranks connect some at a time, and each says one step after the other.
 func TestAGangThatTrains(t *testing.T) {
+	for _, sharing := range []int{1, 2} {
+		t.Run(fmt.Sprint(sharing), func(t *testing.T) { testAGangThatTrains(t, sharing) })
+	}
+}
+
+func testAGangThatTrains(t *testing.T, sharing int) {
 	manager := supervision.NewManager(t)
 	in, orders := io.Pipe()
 	answers, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- serve(in, out) }()
 	g := gangOf(t, manager, 3)
-	g.AtOnce, g.SayEvery = 2, 100*time.Millisecond
+	g.Sharing, g.AtOnce, g.SayEvery = sharing, 2, 100*time.Millisecond
 	go func() { _ = json.NewEncoder(orders).Encode(g) }()
 	var streams []*supervision.Stream
 	for range 3 {

@@ -18,12 +18,22 @@ type Options struct {
 	Machine epoch.Options
 	// Stream is completed by the supervisor: its functions are its own.
 	Stream stream.Options
+	// Client is made with these; nil for the real one.
+	Client func(stream.Options) Client
 	// Stopping returns when all processes have ended, or the context is done. Without it that takes no time.
 	Stopping func(context.Context)
 	// Changed is told what the supervisor does.
 	Changed func(Status)
 	// Seen is told each epoch that is kept, Started the epoch of a program that starts, and Stopped that of one of which nothing is left.
 	Seen, Started, Stopped func(epoch int64)
+}
+
+// Client is a supervisor's side of the stream, as stream.Client is.
+type Client interface {
+	Report(report *wire.Report)
+	Update(report *wire.Report)
+	Run(ctx context.Context)
+	Close(ctx context.Context)
 }
 
 // lastWord is how long a container stays for the manager to read the last report.
@@ -41,7 +51,7 @@ type Status struct {
 type Supervisor struct {
 	options Options
 	machine *epoch.Machine
-	client  *stream.Client
+	client  Client
 	events  chan epoch.Event
 	// failures are told beside the events: a program that was stopped meanwhile does not fail.
 	failures chan failure
@@ -62,7 +72,10 @@ func New(o Options) *Supervisor {
 	o.Stream.Connected = func() { s.take(epoch.Connected{}) }
 	o.Stream.Disconnected = func() { s.take(epoch.Disconnected{}) }
 	o.Stream.Ordered = func(order *wire.Order) { s.take(epoch.Ordered{Order: order}) }
-	s.client = stream.New(o.Stream)
+	if o.Client == nil {
+		o.Client = func(o stream.Options) Client { return stream.New(o) }
+	}
+	s.client = o.Client(o.Stream)
 	return s
 }
 
