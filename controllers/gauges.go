@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,11 +15,13 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 )
 
 // Gauges collects, by namespace and queue, what is true now of the jobs that have not finished: the effective training time ratio, which is
 // the time in which their gangs were ready, by that and the time in which they were not; how many jobs are in which state; how many
-// incidents are open, and for how long the oldest of them is.
+// incidents are open, and for how long the oldest of them is. Of the whole
+// cluster it collects how many nodes several jobs have had stragglers on.
 type Gauges struct {
 	// Jobs reads jobs and queues from a cache with the indexes of AddIndexes.
 	Jobs  client.Reader
@@ -46,11 +49,16 @@ var (
 		"How long ago the oldest open incident of the jobs that have not finished began; 0 where none is open.",
 		[]string{"namespace", "queue"}, nil,
 	)
+	slowNodesDesc = prometheus.NewDesc(
+		"lockstep_slow_nodes",
+		"Nodes on which several jobs have had stragglers; finished jobs count until they are deleted.",
+		nil, nil,
+	)
 )
 
 // Describe sends the descriptions of the metrics.
 func (g *Gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{ettrDesc, jobsDesc, openIncidentsDesc, oldestIncidentDesc} {
+	for _, desc := range []*prometheus.Desc{ettrDesc, jobsDesc, openIncidentsDesc, oldestIncidentDesc, slowNodesDesc} {
 		ch <- desc
 	}
 }
@@ -72,7 +80,7 @@ func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	jobs := &v1alpha1.TrainingJobList{}
-	if err := g.Jobs.List(ctx, jobs, client.MatchingFields{indexUnfinished: yes}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := g.Jobs.List(ctx, jobs, client.UnsafeDisableDeepCopy); err != nil {
 		return // the cache has yet to start, or stops: an error would cost all other metrics, too
 	}
 	queues := &scheduling.QueueList{}
@@ -83,9 +91,15 @@ func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
 	for i := range queues.Items {
 		exists[queues.Items[i].Name] = true
 	}
-	now, sums := g.Clock.Now(), map[[2]string]*queueSums{}
+	now, sums, stragglers := g.Clock.Now(), map[[2]string]*queueSums{}, map[string]int{}
 	for i := range jobs.Items {
 		job := &jobs.Items[i]
+		for _, node := range job.Status.StragglerNodes {
+			stragglers[node]++
+		}
+		if gang.Finished(&job.Status) {
+			continue
+		}
 		of := [2]string{job.Namespace, labelOf(job.Spec.Queue, exists[job.Spec.Queue])}
 		if sums[of] == nil {
 			sums[of] = &queueSums{states: map[v1alpha1.State]int{}}
@@ -95,6 +109,8 @@ func (g *Gauges) Collect(ch chan<- prometheus.Metric) {
 	for of, sum := range sums {
 		sum.send(ch, of)
 	}
+	maps.DeleteFunc(stragglers, func(_ string, jobs int) bool { return jobs < 2 })
+	ch <- prometheus.MustNewConstMetric(slowNodesDesc, prometheus.GaugeValue, float64(len(stragglers)))
 }
 
 func (q *queueSums) add(s *v1alpha1.TrainingJobStatus, now time.Time) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -79,4 +80,20 @@ func TestJobsAndOpenIncidents(t *testing.T) {
 	check.Equal(t, "jobs", map[string][2]float64{"research a Running": {2}, "research a Recovering": {1}, "research b Queued": {1}}, told(t, only{gauges, jobsDesc}))
 	check.Equal(t, "open incidents", map[string][2]float64{"research a": {2}}, told(t, only{gauges, openIncidentsDesc}))
 	check.Equal(t, "the oldest", map[string][2]float64{"research a": {540}}, told(t, only{gauges, oldestIncidentDesc}))
+}
+
+func TestSlowNodes(t *testing.T) {
+	on := func(name string, nodes ...string) *v1alpha1.TrainingJob {
+		job := aJob()
+		job.Name, job.Status.StragglerNodes = name, nodes
+		return job
+	}
+	over := on("over", "n2")
+	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCompleted, Status: metav1.ConditionTrue}}
+	slow := func(jobs ...client.Object) map[string][2]float64 {
+		e := newEnv(t, jobs...)
+		return told(t, only{&Gauges{Jobs: e.r.Client, Clock: e.Clock}, slowNodesDesc})
+	}
+	check.Equal(t, "nodes of one job", map[string][2]float64{}, slow(on("one", "n1", "n2"), on("none")))
+	check.Equal(t, "a node of two", map[string][2]float64{"": {1}}, slow(on("one", "n1", "n2"), on("two", "n3"), over))
 }

@@ -27,6 +27,8 @@ const (
 	// are, the work is not shared evenly.
 	fewestCompared = 3
 	stragglersOf   = 8
+	// maxStragglerNodes is how many nodes of stragglers are remembered: the API's limit.
+	maxStragglerNodes = 8
 )
 
 // gap is between what a rank waits at most and what half of its peers do at least, in four of five minutes: so many percentage points, and such a percentage of theirs.
@@ -50,7 +52,23 @@ func (j job) describeStraggler(s *v1alpha1.TrainingJobStatus) {
 		j.SetCondition(s, v1alpha1.ConditionStraggler, false, v1alpha1.ReasonNoStraggler, "no ranks are known that the others wait for")
 	case !is && len(found) > 0:
 		j.SetCondition(s, v1alpha1.ConditionStraggler, true, v1alpha1.ReasonOthersWait, storyOf(found))
+		s.StragglerNodes = withNodesOf(found, s.StragglerNodes)
 	}
+}
+
+// withNodesOf puts the nodes of stragglers before those of earlier ones.
+func withNodesOf(found []straggler, earlier []string) []string {
+	var nodes []string
+	for _, f := range found {
+		nodes = append(nodes, f.Node)
+	}
+	var out []string
+	for _, node := range slices.Concat(nodes, earlier) {
+		if len(out) < maxStragglerNodes && !slices.Contains(out, node) {
+			out = append(out, node)
+		}
+	}
+	return out
 }
 
 // hasBeen reports whether a condition has been as it is for some time. Clocks step back.

@@ -366,3 +366,23 @@ func TestStragglersOfAThousandGangs(t *testing.T) {
 		}
 	}
 }
+
+// The nodes on which a job has had stragglers stay known, the latest first.
+func TestNodesOfStragglers(t *testing.T) {
+	s := supervised(9)
+	for round := range 10 {
+		slow := round % 9
+		for i := range s.Pods {
+			s.Pods[i].Process.Waits = &gang.Waits{Least: 60, Most: 60}
+		}
+		s.Pods[slow].Process.Waits = &gang.Waits{Least: 20, Most: 20}
+		for range 20 {
+			s.after(time.Minute)
+			for i := range s.Pods {
+				s.makesStep(i)
+			}
+			s.decide()
+		}
+	}
+	check.Equal(t, "nodes", []string{"n00", "n08", "n07", "n06", "n05", "n04", "n03", "n02"}, s.status().StragglerNodes)
+}

@@ -112,6 +112,11 @@ type TrainingJobStatus struct {
 	// +listType=atomic
 	// +optional
 	Holds []NodeHold `json:"holds,omitempty"`
+	// stragglerNodes are the nodes on which stragglers of the job have run, the latest first; at most 8.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	StragglerNodes []string `json:"stragglerNodes,omitempty"`
 }
 
 // TaskStatus counts the pods of one task, and says which life each rank should be in.
