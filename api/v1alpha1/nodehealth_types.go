@@ -83,7 +83,7 @@ type HealthVerdict struct {
 	// quarantineEndTime is when the quarantine ends, if nothing fails until then; none while something has failed, and for a lemon.
 	// +optional
 	QuarantineEndTime *metav1.Time `json:"quarantineEndTime,omitempty"`
-	// failureTimes are when the node failed within spec.quarantine.lemon.windowSeconds of the HealthPolicy, or before it became a lemon,
+	// failureTimes are when the node began to fail within spec.quarantine.lemon.windowSeconds of the HealthPolicy, or before it became a lemon,
 	// oldest first; at most 16. While there are any, other nodes are taken first.
 	// +listType=atomic
 	// +optional

@@ -45,8 +45,8 @@ const (
 	// degraded, or that has failed lately: other nodes are taken first. The value is empty, or
 	// DegradedFailedLately.
 	TaintDegraded = "lockstep.dev/degraded"
-	// DegradedFailedLately is the value for a node that is well, and has failed within
-	// spec.quarantine.lemon.windowSeconds of the HealthPolicy.
+	// DegradedFailedLately is the value for a node that began to fail within
+	// spec.quarantine.lemon.windowSeconds of the HealthPolicy, and is not acted upon now.
 	DegradedFailedLately = "failed-lately"
 
 	// ConditionHealthy is a condition of Nodes and HyperNodes: False while something of them is

@@ -307,6 +307,19 @@ func TestConditionsOfOtherTools(t *testing.T) {
 	check.Equal(t, "in quarantine", nil, e.tainted())
 }
 
+func TestNoTaintOfAFailureWithoutQuarantine(t *testing.T) {
+	e := newEnv(t)
+	e.settle()
+	p := e.policy()
+	p.Spec.Quarantine.Enabled = new(bool)
+	e.Must(e.API.Update(t.Context(), p))
+	for _, state := range []v1alpha1.HealthState{v1alpha1.HealthStateFailed, v1alpha1.HealthHealthy} {
+		e.report(state, "n1")
+		e.settle()
+		check.Equal(t, "taints, while it is "+string(state), 0, len(e.node("n1").Spec.Taints))
+	}
+}
+
 func TestDegradedNodeIsOfLastChoice(t *testing.T) {
 	e := newEnv(t)
 	e.report(v1alpha1.HealthStateDegraded, "n1")

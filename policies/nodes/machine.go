@@ -68,8 +68,7 @@ func QuarantinedMachines(f *Fleet) Former {
 	return found
 }
 
-// identify notes which machine a node is. The first time it takes over the quarantine of the name that the machine had before, and
-// what another machine of its own name has done is forgotten.
+// identify notes which machine a node is. The first time it takes over the quarantine of the name that the machine had before.
 // A node in quarantine stays that of the machine that came into it, and takes a better ID of that machine, or its first one, when
 // that becomes known.
 func (t *triage) identify(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
@@ -78,14 +77,9 @@ func (t *triage) identify(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
 	if quarantined && (len(ids) == 0 || !same) {
 		return
 	}
-	former := t.former.Of(ids)
-	switch {
-	case same, len(ids) == 0:
-	case former != nil:
+	if former := t.former.Of(ids); !same && former != nil {
 		*v = *former.Status.Verdict.DeepCopy()
 		v.FormerNode, v.WellTime = former.Name, nil
-	case v.Machine != "":
-		v.FailureTimes, v.Lemon = nil, false
 	}
 	v.Machine = ""
 	if len(ids) > 0 {

@@ -74,33 +74,6 @@ func TestAMachineTakesItsQuarantineAlong(t *testing.T) {
 	}
 }
 
-// What failed was the machine: another one of the same name has not.
-func TestAnotherMachineHasNotFailed(t *testing.T) {
-	for name, tc := range map[string]struct {
-		ids      []string
-		failures int
-	}{
-		"the same":         {[]string{"machine-3"}, 1},
-		"with a better ID": {[]string{"cloud://3", "machine-3"}, 1},
-		"not known now":    {nil, 1},
-		"another":          {[]string{"machine-4"}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newFleet(t)
-			s.Machines = map[string][]string{"n03": {"machine-3"}}
-			s.report(v1alpha1.HealthStateFailed, 3)
-			s.pass(0)
-			s.report(v1alpha1.HealthHealthy, 3)
-			s.pass(time.Minute)
-			s.Machines["n03"] = tc.ids
-			s.pass(10 * time.Minute)
-			s.pass(time.Minute)
-			check.Equal(t, "in quarantine", false, Quarantined(s.Healths[3]))
-			check.Equal(t, "failures", tc.failures, len(s.verdict(3).FailureTimes))
-		})
-	}
-}
-
 // A source that tells of no boots ends what it has reported under the former name by what it says under the new one.
 func TestOtherSourcesEndWhatAMachineTookAlong(t *testing.T) {
 	const alert, condition = v1alpha1.SourceAlertmanager, v1alpha1.SourceNodeCondition + "GPUMissing"

@@ -139,8 +139,12 @@ func (t *triage) release(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict) {
 }
 
 // noteFailure remembers when a node failed, for as long as the policy counts that, and whether it
-// does so too often. Only an acknowledgement makes a lemon an ordinary node again.
+// does so too often. Only an acknowledgement makes a lemon an ordinary node again, or an end of all quarantines.
 func (t *triage) noteFailure(h *v1alpha1.NodeHealth, v *v1alpha1.HealthVerdict, fresh bool) {
+	if !t.policy.Quarantines {
+		v.FailureTimes, v.Lemon = nil, false
+		return
+	}
 	seen := func(at metav1.Time) bool {
 		return h.Spec.AcknowledgedTime != nil && !at.After(h.Spec.AcknowledgedTime.Time)
 	}

@@ -208,6 +208,11 @@ func TestAFailureIsForgotten(t *testing.T) {
 	passes("just before a week", v1alpha1.HealthHealthy, week-12*time.Minute, 1)
 	passes("a week later", v1alpha1.HealthHealthy, time.Minute, 0)
 	check.Equal(t, "does not look again", true, s.last.Next.IsZero())
+	passes("fails again", v1alpha1.HealthStateFailed, time.Minute, 1)
+	s.Policy.Spec.Quarantine.Enabled = new(bool)
+	passes("there is no quarantine", v1alpha1.HealthStateFailed, time.Minute, 0)
+	s.Policy.Spec.Quarantine.Enabled = nil
+	passes("there is again", v1alpha1.HealthStateFailed, time.Minute, 1)
 }
 
 func TestSilentSource(t *testing.T) {

@@ -49,7 +49,7 @@ func (h *healthBench) gang(i int) client.Object {
 
 // unlimited lets everything through, and makes a node that is well again a node like any other.
 var unlimited = v1alpha1.HealthPolicySpec{
-	Quarantine: v1alpha1.Quarantine{WellSeconds: new(int32(0)), Lemon: v1alpha1.Lemon{Failures: new(int32(0))}},
+	Quarantine: v1alpha1.Quarantine{WellSeconds: new(int32(0)), Lemon: v1alpha1.Lemon{Failures: new(int32(0)), WindowSeconds: 1}},
 	Breaker: v1alpha1.Breaker{
 		Cluster: &v1alpha1.BreakerLimit{Percent: 100}, HyperNode: &v1alpha1.BreakerLimit{Percent: 100}, Job: &v1alpha1.BreakerLimit{Percent: 100},
 	},

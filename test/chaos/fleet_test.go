@@ -28,7 +28,7 @@ func TestEveryWriteAboutNodesGoesWrongOnce(t *testing.T) {
 		l.must(testCluster.Client().Create(l.ctx, &v1alpha1.HealthPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HealthPolicyName},
 			Spec: v1alpha1.HealthPolicySpec{
-				Quarantine:     v1alpha1.Quarantine{WellSeconds: ptr.To[int32](0), Lemon: v1alpha1.Lemon{Failures: ptr.To[int32](0)}},
+				Quarantine:     v1alpha1.Quarantine{WellSeconds: ptr.To[int32](0), Lemon: v1alpha1.Lemon{Failures: ptr.To[int32](0), WindowSeconds: 1}},
 				Breaker:        v1alpha1.Breaker{Cluster: &v1alpha1.BreakerLimit{Percent: 100, Count: ptr.To[int32](1000)}},
 				NodeConditions: []v1alpha1.NodeConditionSource{{Type: string(broken), State: v1alpha1.HealthStateFailed}},
 			},
