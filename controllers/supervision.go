@@ -131,7 +131,7 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 	return &gang.TrainingProgress{
 		Epoch: report.Epoch,
 		Phase: trainingPhases[p.GetPhase()], Step: p.Step, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent,
-		FirstStep: p.FirstStep, Phases: p.GetPhases(),
+		FirstStep: p.FirstStep, FirstStepAfter: time.Duration(p.GetFirstStepMicros()) * time.Microsecond, Phases: p.GetPhases(),
 		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
 		Expected:  time.Duration(p.GetExpectedMicros()) * time.Microsecond,
 		MovedTime: report.MovedTime,

@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
@@ -121,6 +122,7 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		}
 		if rank.Step != nil && (out.Step == nil || *rank.Step > *out.Step) {
 			out.Step, again = rank.Step, repeats{rank.FirstStep, rank.StepTime}
+			out.RestoreSeconds = secondsOf(rank.FirstStepAfter)
 		}
 		out.TotalSteps, out.CheckpointStep = highest(out.TotalSteps, rank.TotalSteps), highest(out.CheckpointStep, rank.CheckpointStep)
 		out.Percent = highest(out.Percent, rank.Percent)
@@ -132,6 +134,14 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		}
 	}
 	return out, again
+}
+
+// secondsOf is a time in whole seconds, rounded up; nil where it is not known.
+func secondsOf(d time.Duration) *int32 {
+	if d <= 0 {
+		return nil
+	}
+	return new(int32(min((d-1)/time.Second+1, math.MaxInt32)))
 }
 
 // highest is the higher one of two numbers, of which each may not be known.
@@ -166,5 +176,5 @@ func sameProgress(a, b *v1alpha1.ProgressStatus) bool {
 		return false
 	}
 	return a.Phase == b.Phase && a.Epoch == b.Epoch && ptr.Equal(a.Percent, b.Percent) &&
-		ptr.Equal(a.Step, b.Step) && ptr.Equal(a.TotalSteps, b.TotalSteps) && ptr.Equal(a.CheckpointStep, b.CheckpointStep)
+		ptr.Equal(a.Step, b.Step) && ptr.Equal(a.TotalSteps, b.TotalSteps) && ptr.Equal(a.CheckpointStep, b.CheckpointStep) && ptr.Equal(a.RestoreSeconds, b.RestoreSeconds)
 }

@@ -39,6 +39,19 @@ func TestProgressIsThatOfAllRanks(t *testing.T) {
 	check.Equal(t, "estimated end", s.Now.Add(380*2*time.Second), p.EstimatedEndTime.Time)
 }
 
+// How long the programs took to restore is that of the rank whose steps count.
+func TestTheTimeOfARestore(t *testing.T) {
+	for took, want := range map[time.Duration]*int32{0: nil, time.Millisecond: new(int32(1)), 90 * time.Second: new(int32(90)), math.MaxInt64: new(int32(math.MaxInt32))} {
+		s := supervised(3)
+		first, second := steps(120, 500), steps(119, 500)
+		first.FirstStepAfter, second.FirstStepAfter = took, time.Hour
+		s.says(0, second)
+		s.says(1, first)
+		s.decide()
+		check.Equal(t, took.String(), want, s.status().Progress.RestoreSeconds)
+	}
+}
+
 // A status that changes with each step would be a write for each.
 func TestProgressIsWrittenSeldom(t *testing.T) {
 	s := supervised(3)

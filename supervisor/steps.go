@@ -105,7 +105,7 @@ func withoutProxy(environ []string) []string {
 // forget forgets what an earlier program has said, which nothing of is left.
 func (s *supervisor) forget() {
 	_ = os.Remove(filepath.Join(filepath.Dir(s.EpochFile), progressFile))
-	s.steps.Reset()
+	s.steps.Reset(time.Now())
 	s.said, s.waits, s.collectives, s.standstill = nil, nil, nil, ""
 }
 

@@ -52,6 +52,11 @@ type ProgressStatus struct {
 	// an epoch, which is slow, does not count. Unset while no pace is known, or after a stall.
 	// +optional
 	EstimatedEndTime *metav1.Time `json:"estimatedEndTime,omitempty"`
+	// restoreSeconds is how long the program took from its start in this epoch until it said its first step, rounded up: it finds the other ranks, and
+	// loads its checkpoint. Unset while that is not known.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	RestoreSeconds *int32 `json:"restoreSeconds,omitempty"`
 	// epoch in which the program said this.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`

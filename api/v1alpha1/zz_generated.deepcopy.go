@@ -1210,6 +1210,11 @@ func (in *ProgressStatus) DeepCopyInto(out *ProgressStatus) {
 		in, out := &in.EstimatedEndTime, &out.EstimatedEndTime
 		*out = (*in).DeepCopy()
 	}
+	if in.RestoreSeconds != nil {
+		in, out := &in.RestoreSeconds, &out.RestoreSeconds
+		*out = new(int32)
+		**out = **in
+	}
 	in.UpdateTime.DeepCopyInto(&out.UpdateTime)
 }
 

@@ -113,13 +113,14 @@ const (
 
 // progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
 func progressOf(p *wire.Progress) *wire.Progress {
-	if p == nil || min(p.GetStep(), p.GetFirstStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros()) < 0 ||
-		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros(), p.GetExpectedMicros()) > longestStep.Microseconds() ||
+	if p == nil || min(p.GetStep(), p.GetFirstStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros(), p.GetFirstStepMicros()) < 0 ||
+		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros(), p.GetExpectedMicros(), p.GetFirstStepMicros()) > longestStep.Microseconds() ||
 		min(p.GetOverdueMicros(), p.GetExpectedMicros()) < 0 {
 		return nil
 	}
 	out := &wire.Progress{ // of fields that are not known nothing is kept
 		Phase: p.GetPhase(), Phases: p.GetPhases(), Step: p.Step, FirstStep: p.FirstStep, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
+		FirstStepMicros: p.GetFirstStepMicros(),
 	}
 	if p.GetOverdueMicros() > 0 {
 		out.OverdueMicros = max(p.GetOverdueMicros(), soonestOverdue.Microseconds())

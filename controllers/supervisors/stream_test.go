@@ -50,7 +50,7 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 		taken bool
 	}{
 		"nothing":            {&wire.Progress{}, true},
-		"all":                {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), FirstStep: new(int64(1)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds()}, true},
+		"all":                {&wire.Progress{Phase: 99, Step: new(int64(math.MaxInt64)), FirstStep: new(int64(1)), Percent: new(int32(100)), StepMicros: longestStep.Microseconds(), FirstStepMicros: 1e6}, true},
 		"a step":             {&wire.Progress{Step: new(int64(-1))}, false},
 		"a first step":       {&wire.Progress{FirstStep: new(int64(-1))}, false},
 		"a total":            {&wire.Progress{TotalSteps: new(int64(-1))}, false},
@@ -61,6 +61,8 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 		"overdue in time":    {&wire.Progress{OverdueMicros: 1}, true},
 		"overdue before":     {&wire.Progress{OverdueMicros: -1}, false},
 		"overdue in an age":  {&wire.Progress{OverdueMicros: longestStep.Microseconds() + 1}, false},
+		"a restore of less":  {&wire.Progress{FirstStepMicros: -1}, false},
+		"a restore of ages":  {&wire.Progress{FirstStepMicros: longestStep.Microseconds() + 1}, false},
 		"before":             {&wire.Progress{StepMicros: -1}, false},
 		"expected too soon":  {&wire.Progress{ExpectedMicros: 1}, true},
 		"expected before":    {&wire.Progress{ExpectedMicros: -1}, false},
@@ -70,6 +72,7 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 		must(t, err)
 		check.Equal(t, name, tc.taken, r.Progress != nil)
 		check.Equal(t, name+": first step", tc.taken && tc.said.FirstStep != nil, r.Progress.GetFirstStep() == 1)
+		check.Equal(t, name+": restore", name == "all", r.Progress.GetFirstStepMicros() == 1e6)
 		if n := r.Progress.GetOverdueMicros(); n != 0 && n != soonestOverdue.Microseconds() {
 			t.Errorf("%s: overdue after %d µs", name, n)
 		}

@@ -94,6 +94,8 @@ type TrainingProgress struct {
 	Percent                          *int32
 	// FirstStep is the first one that it has said in the epoch.
 	FirstStep *int64
+	// FirstStepAfter is how long after the start of the program it said that; 0 where that is not known.
+	FirstStepAfter time.Duration
 	// StepTime is how long a step takes on average, Expected within how long the next one is expected, and Overdue how long none may come before one
 	// is overdue whatever else is known, all by those of its container; 0 where that is not known.
 	StepTime, Expected, Overdue time.Duration

@@ -160,7 +160,7 @@ func TestWhatIsPrinted(t *testing.T) {
 	if p.listener.pace.phases {
 		t.Error("a program that prints of checkpoints says all of its phases")
 	}
-	p.listener.Reset()
+	p.listener.Reset(time.Time{})
 	p.begin()
 	same(t, "of the next program, which prints nothing", nil, p.end())
 }

@@ -17,13 +17,17 @@ type Listener struct {
 	run  int            // counts the programs
 	said *wire.Progress // nil for nothing
 	pace pace
+	// began is when the program was started, and firstAfter how long after that it said its first step; zero while that is not known.
+	began      time.Time
+	firstAfter time.Duration
 }
 
-// Reset forgets what an earlier program has said, save how long its steps took.
-func (l *Listener) Reset() {
+// Reset forgets what an earlier program has said, save how long its steps took. Another one starts now.
+func (l *Listener) Reset(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.run++
+	l.began, l.firstAfter = now, 0
 	l.said, l.pace = nil, pace{phases: l.pace.phases, took: l.pace.took, most: l.pace.most}
 }
 
@@ -43,7 +47,7 @@ func (l *Listener) Last() *wire.Progress {
 	}
 	last := proto.CloneOf(l.said)
 	if l.pace.heard > 0 {
-		last.FirstStep = new(l.pace.first)
+		last.FirstStep, last.FirstStepMicros = new(l.pace.first), l.firstAfter.Microseconds()
 	}
 	expected, overdue := l.pace.limits()
 	last.Phases = l.pace.phases
@@ -89,6 +93,9 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	}
 	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
+		if l.pace.first == 0 && !l.began.IsZero() { // a bar says 0 before it knows at which step it resumes
+			l.firstAfter = now.Sub(l.began)
+		}
 		l.pace.step(now, before.GetStep(), *p.Step)
 	}
 }

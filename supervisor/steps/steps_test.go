@@ -75,7 +75,7 @@ func TestSinceWhenAProgramTrains(t *testing.T) {
 	check.Equal(t, "after it", at(245), l.TrainsSince(at(250)))
 	l.hear(0, at(251), step(2))
 	check.Equal(t, "a count that goes back", at(251), l.TrainsSince(at(252)))
-	l.Reset()
+	l.Reset(at(600))
 	check.Equal(t, "another program", time.Time{}, l.TrainsSince(at(600)))
 	l.hear(1, at(601), step(3))
 	check.Equal(t, "its first step", at(601), l.TrainsSince(at(602)))
@@ -88,13 +88,29 @@ func TestAnEarlierProgramIsForgotten(t *testing.T) {
 	l.hear(before, t0, step(7))
 	l.hear(before, t0, step(9))
 	check.Equal(t, "first step", 7, l.Last().GetFirstStep())
-	l.Reset()
+	l.Reset(time.Time{})
 	same(t, "after a restart", nil, l.Last())
 	l.hear(before, t0, step(8))
 	same(t, "when an earlier program is heard", nil, l.Last())
 	l.hear(l.program(), t0, step(1))
 	same(t, "when the program is heard", step(1), l.Last())
 	check.Equal(t, "its first step", 1, l.Last().GetFirstStep())
+}
+
+// From the start of a program until its first step it restores what it has saved.
+func TestTheTimeUntilTheFirstStep(t *testing.T) {
+	var l Listener
+	at := func(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+	l.Reset(at(0))
+	l.hear(1, at(5), &wire.Progress{Phase: wire.Phase_PHASE_INIT})
+	check.Equal(t, "before a step", 0, l.Last().GetFirstStepMicros())
+	l.hear(1, at(8), step(0)) // of a bar
+	l.hear(1, at(40), step(100))
+	l.hear(1, at(50), step(101))
+	check.Equal(t, "after two steps", 40e6, l.Last().GetFirstStepMicros())
+	l.Reset(at(60))
+	l.hear(2, at(62), step(7))
+	check.Equal(t, "of the next program", 2e6, l.Last().GetFirstStepMicros())
 }
 
 // A bar is drawn before the program knows at which step it resumes: it is not the first step, from which those count that are trained again.
@@ -176,7 +192,7 @@ func TestOverdueAfterARestart(t *testing.T) {
 		}
 	}
 	steps(10)
-	l.Reset()
+	l.Reset(time.Time{})
 	steps(1)
 	check.Equal(t, "after the first step", 0, l.Last().GetOverdueMicros())
 	steps(1)
@@ -273,7 +289,7 @@ func TestAFileThatChanges(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("100"), 0o600))
 	f.Look(t0)
 	same(t, "once it is written", step(100), l.Last())
-	l.Reset()
+	l.Reset(time.Time{})
 	f.Look(t0)
 	same(t, "as it was, to another program", nil, l.Last())
 	must(t, os.WriteFile(path+".next", []byte("101"), 0o600))

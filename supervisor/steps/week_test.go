@@ -74,7 +74,7 @@ func (r *run) trainUntil(end time.Duration) {
 			r.other(wire.Phase_PHASE_CHECKPOINT, time.Duration(r.dice.Int64N(int64(time.Minute))))
 		}
 		if r.dice.Float64() < r.recoveries*took.Hours() {
-			r.l.Reset()
+			r.l.Reset(t0.Add(r.now))
 			r.now += time.Duration(r.dice.Int64N(int64(10 * time.Minute)))
 			first = true
 		}

@@ -133,3 +133,19 @@ status: {availability: {startTime: "2026-01-02T03:04:05.000000Z", lostTime: [{ca
 	check.Equal(t, "of less than nothing", []float64{1800, 30}, told(5, -300))
 	check.Equal(t, "of years", []float64{1800, 30}, told(5, 1e9))
 }
+
+// A job that has begun again tells how long its program takes until it trains.
+func TestAJobTellsHowLongARestoreTakes(t *testing.T) {
+	told := func(epoch, took int, args ...string) float64 {
+		t.Helper()
+		file := fileOf(t, job+fmt.Sprintf(`spec: {tasks: [{name: worker, replicas: 2, template: {spec: {containers: [{name: c, image: i}]}}}]}
+status: {progress: {epoch: %d, restoreSeconds: %d}}
+`, epoch, took))
+		return jsonOf(t, append([]string{"-f", file, "--for", "10d", "--plays", "1"}, args...)...).Setup.RestoreSeconds
+	}
+	check.Equal(t, "after a restart", 300, told(2, 300))
+	check.Equal(t, "at the first start, where nothing need be restored", 120, told(1, 300))
+	check.Equal(t, "with a flag", 7, told(2, 300, "--restore", "7s"))
+	check.Equal(t, "of less than nothing", 120, told(2, -300))
+	check.Equal(t, "of weeks", 120, told(2, 2e6))
+}

@@ -27,6 +27,8 @@ type options struct {
 	given func(flag string) bool
 	// retrained is how many restarts of the job have told the time between two checkpoints; 0 where that is assumed.
 	retrained int
+	// restored reports whether the job has told how long a restore takes.
+	restored bool
 }
 
 // idle are flags that do nothing beside another one.

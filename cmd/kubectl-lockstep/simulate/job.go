@@ -40,9 +40,29 @@ const (
 	longestRetrained = 7 * day
 )
 
-// learn takes the time between two checkpoints from what a job has trained again, which is half of it on average, where it has been restarted often enough and no flag says
-// it. What a checkpoint costs is not known then, if no flag says that: what is assumed of others need not fit.
+// learn takes from a job's status what no flag says.
 func (o *options) learn(job *v1alpha1.TrainingJob) {
+	o.learnInterval(job)
+	o.learnRestore(job)
+}
+
+// longestRestore is what a restore may take.
+const longestRestore = 7 * day
+
+// learnRestore takes the time of a restore from the last one, as the program's steps tell it. Before a first step nothing need be restored.
+func (o *options) learnRestore(job *v1alpha1.TrainingJob) {
+	p := job.Status.Progress
+	if p == nil || p.RestoreSeconds == nil || p.Epoch <= 1 || o.given("restore") {
+		return
+	}
+	if took := time.Duration(*p.RestoreSeconds) * time.Second; took > 0 && took <= longestRestore {
+		o.costs.Restore, o.restored = took, true
+	}
+}
+
+// learnInterval takes the time between two checkpoints from what a job has trained again, which is half of it on average, where it has been restarted often enough and no flag says
+// it. What a checkpoint costs is not known then, if no flag says that: what is assumed of others need not fit.
+func (o *options) learnInterval(job *v1alpha1.TrainingJob) {
 	if job.Status.Availability == nil || o.given("checkpoint-interval") {
 		return
 	}

@@ -27,6 +27,9 @@ func (o *options) print(out io.Writer, r *Report) {
 		}
 		say(out, "%s", text)
 	}
+	if o.restored {
+		say(out, "%s", "A restore takes as long as the job's last one.")
+	}
 	if s.AssumedRepairSeconds > 0 {
 		fmt.Fprintf(out, "A node is away for %s where a failure does not tell it (--repair).\n", formatSpan(o.repair))
 	}
