@@ -55,6 +55,8 @@ func (j job) live(s *v1alpha1.TrainingJobStatus) time.Time {
 		engine.Fail(s, v1alpha1.ReasonDeadlineExceeded, "the job was active for longer than activeDeadlineSeconds")
 	case j.Job.Spec.Suspend:
 		engine.Suspend(s)
+	case j.forgottenForGood(s):
+		s.Attempt++
 	default:
 		next := engine.Run(s)
 		if !gang.Finished(s) {

@@ -17,6 +17,8 @@ const (
 	// syncEvery is how often Volcano is asked to look at a Job that it has forgotten. Its controller does not hear of
 	// it until its watches are back, between whose attempts it waits for up to a minute.
 	syncEvery = 30 * time.Second
+	// mostForgotten is how many first attempts of a job are given up at most because Volcano makes no pod for them.
+	mostForgotten = 3
 )
 
 // lacksPods reports whether the gang has fewer pods than it needs, although it does not wait for its queue. A pod that
@@ -76,6 +78,13 @@ func (j job) syncAt(s *v1alpha1.TrainingJobStatus) time.Time {
 		return at
 	}
 	return instant.Latest(at, j.SyncedTime.Add(syncEvery))
+}
+
+// forgottenForGood reports whether Volcano was asked to look at a Job, and still has made no pod of a job that has never run. Its controller never makes
+// any where a Job of the same name was deleted shortly before: the cleanup of that one, which is tried again later and later while its pods last, takes
+// this one from the cache (jobCache.processCleanupJob of 1.14.1). Of a Job with another name it makes them.
+func (j job) forgottenForGood(s *v1alpha1.TrainingJobStatus) bool {
+	return s.Placement == nil && s.Attempt <= mostForgotten && j.made() == 0 && !j.SyncedTime.IsZero() && j.forgotten(s) && !j.syncAt(s).After(j.Now)
 }
 
 // nextSync is when to look again at a gang that lacks pods. What is due now is done before that.
