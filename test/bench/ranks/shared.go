@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -37,6 +38,7 @@ func clientsOf(g *Gang) func(rank int) func(stream.Options) simulated.Client {
 	if g.Sharing <= 1 {
 		return func(int) func(stream.Options) simulated.Client { return nil }
 	}
+	debug.SetGCPercent(25) // memory is what there is too little of, too
 	dials := make([]func() (*grpc.ClientConn, error), (len(g.Ranks)+g.Sharing-1)/g.Sharing)
 	for i := range dials {
 		address, caFile := g.Addresses[i%len(g.Addresses)], g.Ranks[i*g.Sharing].CAFile
