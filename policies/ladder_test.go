@@ -122,6 +122,39 @@ func TestGivingUpForgetsIncidentsOnTheWay(t *testing.T) {
 	check.Equal(t, "state", v1alpha1.StateFailed, s.status().State)
 }
 
+// Ten incidents have come and gone while the first one was open.
+func TestAnIncidentThatHasJustEndedIsRemembered(t *testing.T) {
+	tests := map[string]struct {
+		ends func(*scene)
+		want v1alpha1.Outcome
+	}{
+		"it recovers":   {func(s *scene) { s.Pods[1].Ready = true }, v1alpha1.OutcomeRecovered},
+		"it is too old": {func(s *scene) { s.after(time.Hour) }, v1alpha1.OutcomeFailed},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("late", step(v1alpha1.RestartPod, 3600)))
+			s.Job.Spec.RestartPolicy.Budget = &v1alpha1.Budget{MaxRestarts: new(int32)}
+			s.unready(1)
+			s.decide()
+			for range 10 {
+				s.after(2 * time.Minute).breakNode("n00")
+				s.decide()
+				s.node("n00", func(n *gang.Node) { n.Ready, n.SilentSince = true, time.Time{} })
+				s.decide()
+			}
+			tc.ends(s)
+			s.decide()
+			var ids []int32
+			for _, inc := range s.status().Incidents {
+				ids = append(ids, inc.ID)
+			}
+			check.Equal(t, "remembered", []int32{1, 3, 4, 5, 6, 7, 8, 9, 10, 11}, ids)
+			check.Equal(t, "outcome of the first", tc.want, s.status().Incidents[0].Outcome)
+		})
+	}
+}
+
 func TestCharges(t *testing.T) {
 	user, infrastructure := func(s *scene) { s.crash(1, 1) }, func(s *scene) { delete(s.Nodes, "n01") }
 	tests := map[string]struct {

@@ -123,7 +123,8 @@ func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
 // maxClosedIncidents is how many incidents are remembered after they are over.
 const maxClosedIncidents = 10
 
-// forget drops the oldest closed incidents, and shortens the others.
+// forget drops the incidents that were over first, and shortens the other closed ones. One that has just ended stays, however long ago it began:
+// it tells what this decision has done.
 func forget(s *v1alpha1.TrainingJobStatus) {
 	closed := 0
 	for i := range s.Incidents {
@@ -131,11 +132,14 @@ func forget(s *v1alpha1.TrainingJobStatus) {
 			closed++
 		}
 	}
-	s.Incidents = slices.DeleteFunc(s.Incidents, func(inc v1alpha1.Incident) bool {
-		if inc.Outcome == "" || closed <= maxClosedIncidents {
-			return false
+	for ; closed > maxClosedIncidents; closed-- {
+		first := -1
+		for i := range s.Incidents {
+			inc := &s.Incidents[i]
+			if inc.Outcome != "" && (first < 0 || inc.EndTime.Before(s.Incidents[first].EndTime)) {
+				first = i
+			}
 		}
-		closed--
-		return true
-	})
+		s.Incidents = slices.Delete(s.Incidents, first, first+1)
+	}
 }
