@@ -379,6 +379,22 @@ func TestAProgramThatEndsWhileOthersStartIsNotReleased(t *testing.T) {
 	check.Equal(t, "steps", []string{"RestartProcesses@0"}, s.fired(t))
 }
 
+// A pod fails for good, after another program has ended that waited for a rank which has yet to start. That one's pod is not replaced.
+func TestAProgramThatWaitedForAStartIsNoCulprit(t *testing.T) {
+	s := supervised(3, rule("rest", step(v1alpha1.RestartPod, 0)))
+	s.Pods[2].Phase, s.Pods[2].Ready, s.Pods[2].WasReady, s.Pods[2].Process = corev1.PodPending, false, false, nil
+	s.fails(0, 1)
+	s.decide()
+	check.Equal(t, "incidents while a rank starts", 0, len(s.status().Incidents))
+	s.after(12*time.Second).crash(1, 137)
+	s.Pods[1].Process, s.Pods[1].Failure.Containers[0].Time = nil, s.Now
+	s.decide()
+	check.Equal(t, "incidents", []summary{{v1alpha1.PodFailed, v1alpha1.ClassUser, "rest", 1, ""}}, s.summaries())
+	check.Equal(t, "cause", "llm-1-worker-1", s.incident(t).Cause.Pod)
+	check.Equal(t, "victims", []string{"llm-1-worker-0"}, s.victims(t))
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+}
+
 // A readiness probe fails while the program waits for the gang, and until it has started again.
 func TestAPodThatIsNotReadyWhileItsGangRestarts(t *testing.T) {
 	s := supervised(3)

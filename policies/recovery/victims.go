@@ -31,7 +31,7 @@ func (e Engine) victims(s *v1alpha1.TrainingJobStatus) *victims {
 // note records that a rank failed in the wake of an incident. A pod that has ended for good is replaced with the others.
 func (v *victims) note(inc *v1alpha1.Incident, f rules.Failure, rule v1alpha1.Rule, policy *rules.Policy) {
 	switch {
-	case v.Precedes(inc, f):
+	case v.Precedes(v.s, inc, f):
 		v.blame(v.s, inc, f, rule, policy)
 		v.restartLate(v.s, inc, f)
 	case !f.InPlace():
