@@ -91,8 +91,13 @@ func (r *record) runs(p *gang.Pod) bool {
 		!replaced(r.old, p) && r.o.Nodes[p.Node].Ready
 }
 
+// programEnded reports whether the manager has heard that the program of a pod has ended with an error in the epoch of its gang.
+func (r *record) programEnded(p *gang.Pod) bool {
+	return p.Process != nil && p.Process.State == gang.ProcessFailed && p.Process.Epoch >= r.old.Epoch
+}
+
 // couldSave reports whether all that an incident concerns was seen to work, but for signals, and nothing else
-// was restarted in the same record.
+// was restarted in the same record. A pod whose program has ended may still be ready.
 func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 	for i := range r.s.Incidents {
 		other := &r.s.Incidents[i]
@@ -110,6 +115,6 @@ func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 	}
 	return !slices.ContainsFunc(r.ranksBefore(), func(of rank) bool {
 		p := r.seen(of)
-		return concerns(r.o.Job, inc, of) && !r.works(of) && (!r.runs(p) || !p.Ready)
+		return concerns(r.o.Job, inc, of) && !r.works(of) && (!r.runs(p) || !p.Ready || r.programEnded(p))
 	})
 }
