@@ -217,25 +217,26 @@ func (a *actor) stop(ctx context.Context, how policies.Stop) error {
 	if how == policies.StopFailed {
 		action = bus.TerminateJobAction
 	}
-	return a.command(ctx, "stop", action, string(how))
+	_, err := a.command(ctx, "stop", action, string(how))
+	return err
 }
 
 // sync asks Volcano to look at its Job again, which it has forgotten.
 func (a *actor) sync(ctx context.Context) error {
-	if err := a.command(ctx, "sync", bus.SyncJobAction, v1alpha1.ReasonPodsNotCreated); err != nil {
-		return err
+	made, err := a.command(ctx, "sync", bus.SyncJobAction, v1alpha1.ReasonPodsNotCreated)
+	if err == nil {
+		a.memoryOf(a.job).lack.noteSync(a.seen.Now, made)
 	}
-	a.memoryOf(a.job).lack.noteSync(a.seen.Now)
-	return nil
+	return err
 }
 
 // command gives Volcano a command for the Volcano Job of the attempt. Volcano deletes a command before it obeys it, so
-// that one which is still there need not be given again.
-func (a *actor) command(ctx context.Context, suffix string, action bus.Action, reason string) error {
+// that one which is still there need not be given again: none is made.
+func (a *actor) command(ctx context.Context, suffix string, action bus.Action, reason string) (made bool, err error) {
 	v := &batch.Job{}
 	name := gang.VolcanoJobName(a.job, a.attempt)
 	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, v); err != nil {
-		return client.IgnoreNotFound(err)
+		return false, client.IgnoreNotFound(err)
 	}
 	owner := metav1.NewControllerRef(v, batch.SchemeGroupVersion.WithKind("Job"))
 	command := &bus.Command{
@@ -244,10 +245,11 @@ func (a *actor) command(ctx context.Context, suffix string, action bus.Action, r
 		TargetObject: owner,
 		Reason:       reason,
 	}
-	if err := client.IgnoreAlreadyExists(a.Create(ctx, command)); err != nil {
-		return fmt.Errorf("%s Volcano Job %s: %w", suffix, name, err)
+	err = a.Create(ctx, command)
+	if client.IgnoreAlreadyExists(err) != nil {
+		return false, fmt.Errorf("%s Volcano Job %s: %w", suffix, name, err)
 	}
-	return nil
+	return err == nil, nil
 }
 
 // admit puts the gang's PodGroup back in the place in the queue that it had: its

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -54,4 +55,27 @@ func TestAForgottenJobIsWoken(t *testing.T) {
 	e.settle()
 	check.Equal(t, "state", v1alpha1.StateStarting, e.job().Status.State)
 	check.Equal(t, "message", "some pods of the gang have no node yet", e.job().Status.Message)
+}
+
+// Volcano takes what it is asked, and makes no pods all the same.
+func TestAJobThatVolcanoForgetsForGood(t *testing.T) {
+	e := newEnv(t, aJob())
+	e.settle()
+	at := func(seconds int) []string {
+		t.Helper()
+		e.Calls = nil
+		e.Clock.SetTime(t0.Add(time.Duration(seconds) * time.Second))
+		_, err := e.reconcile()
+		e.Must(err)
+		return e.Calls
+	}
+	at(10)
+	at(20)
+	e.Must(e.API.Delete(t.Context(), &bus.Command{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-sync"}}))
+	check.Equal(t, "once it was in vain", []string{"create *v1alpha1.Command llm-1-sync"}, at(50))
+	check.Equal(t, "after 79 s", nil, at(79))
+	other := []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1alpha1.Job llm-1", "create *v1alpha1.Job llm-2"}
+	check.Equal(t, "once it was in vain again", other, at(80))
+	e.settle()
+	check.Equal(t, "it has its time, too", nil, at(99))
 }

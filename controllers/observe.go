@@ -28,7 +28,7 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 		Requests: requestsOf(job), HoldLimits: r.HoldLimits,
 	}
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
-	o.LackingSince, o.SyncedTime = m.lack.since, m.lack.synced
+	o.LackingSince, o.SyncedTime, o.SyncHeard = m.lack.since, m.lack.synced, m.lack.heard
 	o.Vacated = m.vacated.of(job.Status.Holds)
 	var err error
 	if o.Topology, err = r.topology.Get(ctx, r.Client); err != nil {

@@ -104,7 +104,7 @@ func TestSeriesAreNotUsersToMake(t *testing.T) {
 			check.Equal(t, "series", queues*ofAQueue, countSeries(t, collectors()...))
 			e.r.reportRefusedStatus(all[0], errors.New("it is too large"))
 			check.Equal(t, "series with a status that is refused", queues*ofAQueue+1, countSeries(t, collectors()...))
-			check.Equal(t, "series of gauges", queues*2, countSeries(t, &Gauges{Jobs: e.r.Client, Clock: e.Clock}))
+			check.Equal(t, "series of gauges, one of them of the whole cluster", queues*2+1, countSeries(t, &Gauges{Jobs: e.r.Client, Clock: e.Clock}))
 			for _, job := range all {
 				e.r.forget(client.ObjectKeyFromObject(job))
 			}

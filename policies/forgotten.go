@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
@@ -18,7 +19,7 @@ const (
 	// it until its watches are back, between whose attempts it waits for up to a minute.
 	syncEvery = 30 * time.Second
 	// mostForgotten is how many first attempts of a job are given up at most because Volcano makes no pod for them.
-	mostForgotten = 3
+	mostForgotten = 20
 )
 
 // lacksPods reports whether the gang has fewer pods than it needs, although it does not wait for its queue. A pod that
@@ -80,11 +81,12 @@ func (j job) syncAt(s *v1alpha1.TrainingJobStatus) time.Time {
 	return instant.Latest(at, j.SyncedTime.Add(syncEvery))
 }
 
-// forgottenForGood reports whether Volcano was asked to look at a Job, and still has made no pod of a job that has never run. Its controller never makes
-// any where a Job of the same name was deleted shortly before: the cleanup of that one, which is tried again later and later while its pods last, takes
-// this one from the cache (jobCache.processCleanupJob of 1.14.1). Of a Job with another name it makes them.
+// forgottenForGood reports whether Volcano has heard twice that it should look at a Job, and has made no pod of it, although nothing refuses that. Its
+// controller never makes any where a Job of the same name was deleted shortly before: the cleanup of that one, which is tried again later and later while
+// its pods last, takes this one from the cache (jobCache.processCleanupJob of 1.14.1). Of a Job with another name it makes them.
 func (j job) forgottenForGood(s *v1alpha1.TrainingJobStatus) bool {
-	return s.Placement == nil && s.Attempt <= mostForgotten && j.made() == 0 && !j.SyncedTime.IsZero() && j.forgotten(s) && !j.syncAt(s).After(j.Now)
+	return s.Placement == nil && s.Attempt <= mostForgotten && !incident.AnyOpen(s) && j.SyncHeard && j.made() == 0 && j.forgotten(s) && !j.syncAt(s).After(j.Now) &&
+		j.VolcanoJob.CreateError == ""
 }
 
 // nextSync is when to look again at a gang that lacks pods. What is due now is done before that.

@@ -38,7 +38,7 @@ func TestAGangThatVolcanoForgets(t *testing.T) {
 		"suspended":                   {func() *scene { s := lacking(0); s.Job.Spec.Suspend = true; return s }, 0},
 		"a pod was made 15 s later":   {func() *scene { s := lacking(2); s.Pods[1].CreatedTime = sceneStart.Add(15 * time.Second); return s }, 35 * time.Second},
 		"a pod is on its way out":     {func() *scene { s := lacking(3); s.Pods[2].Deleting = true; return s }, 0},
-		"it was asked 10 s later":     {func() *scene { s := lacking(1); s.SyncedTime = sceneStart.Add(10 * time.Second); return s }, 40 * time.Second},
+		"it was asked 10 s later":     {func() *scene { s := lacking(0); s.SyncedTime = sceneStart.Add(10 * time.Second); return s }, 40 * time.Second},
 		"the gang is smaller":         {func() *scene { s := lacking(2); s.Job.Spec.MinAvailable = new(int32(2)); return s }, 0},
 		"seen for the first time":     {func() *scene { s := lacking(0); s.LackingSince = time.Time{}; return s }, 20 * time.Second},
 		"in a dry run": {func() *scene {
@@ -104,19 +104,21 @@ func TestAGangThatVolcanoForgetsForGood(t *testing.T) {
 		change   func(*scene)
 		attempts int32
 	}{
-		"no pod":                {func(*scene) {}, 2},
-		"it was not asked":      {func(s *scene) { s.SyncedTime = time.Time{} }, 1},
-		"it was asked just now": {func(s *scene) { s.SyncedTime = s.Now.Add(-29 * time.Second) }, 1},
-		"some pods":             {func(s *scene) { s.make(gang.Rank{Task: "worker"}, false) }, 1},
-		"in its queue":          {func(s *scene) { s.PodGroup.Pending = true }, 1},
-		"it has run before":     {func(s *scene) { s.Job.Status.Placement = &v1alpha1.Placement{} }, 1},
-		"suspended":             {func(s *scene) { s.Job.Spec.Suspend = true }, 1},
-		"it has had its tries":  {func(s *scene) { s.Job.Status.Attempt, s.VolcanoJobs[0].Attempt = 4, 4 }, 4},
+		"no pod":                   {func(*scene) {}, 2},
+		"Volcano has not heard it": {func(s *scene) { s.SyncHeard = false }, 1},
+		"it was asked just now":    {func(s *scene) { s.SyncedTime = s.Now.Add(-29 * time.Second) }, 1},
+		"some pods":                {func(s *scene) { s.make(gang.Rank{Task: "worker"}, false) }, 1},
+		"pods are refused":         {func(s *scene) { s.VolcanoJobs[0].CreateError = "exceeded quota" }, 1},
+		"in its queue":             {func(s *scene) { s.PodGroup.Pending = true }, 1},
+		"it has run before":        {func(s *scene) { s.Job.Status.Placement = &v1alpha1.Placement{} }, 1},
+		"it is moving":             {func(s *scene) { s.Job.Status.Incidents = []v1alpha1.Incident{{ID: 1, Trigger: v1alpha1.PodFailed}} }, 1},
+		"suspended":                {func(s *scene) { s.Job.Spec.Suspend = true }, 1},
+		"it has had its tries":     {func(s *scene) { s.Job.Status.Attempt, s.VolcanoJobs[0].Attempt = 21, 21 }, 21},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := lacking(0)
-			s.after(20 * time.Second).decide()
-			s.SyncedTime = s.Now
+			s.after(50 * time.Second).decide()
+			s.SyncedTime, s.SyncHeard = s.Now, true
 			s.after(30 * time.Second)
 			tc.change(s)
 			s.decide()

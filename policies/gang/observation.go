@@ -64,6 +64,8 @@ type Observation struct {
 	LackingSince time.Time
 	// SyncedTime is when this process last asked Volcano to look at its Job again; zero for never.
 	SyncedTime time.Time
+	// SyncHeard reports whether Volcano had taken what it was asked before that.
+	SyncHeard bool
 	// FitErrors are the reasons why nodes did not fit pods of the job in the scheduler's rounds of late, sorted. Each round names
 	// some of them, at random.
 	FitErrors []string
