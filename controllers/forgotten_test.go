@@ -15,19 +15,25 @@ import (
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
+// callsAt are what the manager writes some seconds later, and after how long it looks again.
+func (e *env) callsAt(seconds int) (calls []string, again time.Duration) {
+	e.Calls = nil
+	e.Clock.SetTime(t0.Add(time.Duration(seconds) * time.Second))
+	result, err := e.reconcile()
+	e.Must(err)
+	return e.Calls, result.RequeueAfter
+}
+
 func TestAForgottenJobIsWoken(t *testing.T) {
 	e := newEnv(t, aJob())
 	e.settle()
 	at := func(seconds int) []string {
 		t.Helper()
-		e.Calls = nil
-		e.Clock.SetTime(t0.Add(time.Duration(seconds) * time.Second))
-		result, err := e.reconcile()
-		e.Must(err)
-		if result.RequeueAfter == 0 {
+		calls, again := e.callsAt(seconds)
+		if again == 0 {
 			t.Errorf("after %d s nobody looks again", seconds)
 		}
-		return e.Calls
+		return calls
 	}
 	asked := []string{"create *v1alpha1.Command llm-1-sync"}
 	check.Equal(t, "after 10 s", nil, at(10))
@@ -45,7 +51,7 @@ func TestAForgottenJobIsWoken(t *testing.T) {
 	check.Equal(t, "while it is not heard", asked, at(50))
 	e.Must(e.API.Delete(t.Context(), command))
 	check.Equal(t, "after 79 s", nil, at(79))
-	check.Equal(t, "once it was in vain", asked, at(80))
+	check.Equal(t, "once it has not helped", asked, at(80))
 	check.Equal(t, "told again", nil, e.Told())
 
 	e.restart(interceptor.Funcs{})
@@ -62,20 +68,16 @@ func TestAJobThatVolcanoForgetsForGood(t *testing.T) {
 	e := newEnv(t, aJob())
 	e.settle()
 	at := func(seconds int) []string {
-		t.Helper()
-		e.Calls = nil
-		e.Clock.SetTime(t0.Add(time.Duration(seconds) * time.Second))
-		_, err := e.reconcile()
-		e.Must(err)
-		return e.Calls
+		calls, _ := e.callsAt(seconds)
+		return calls
 	}
 	at(10)
 	at(20)
 	e.Must(e.API.Delete(t.Context(), &bus.Command{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-1-sync"}}))
-	check.Equal(t, "once it was in vain", []string{"create *v1alpha1.Command llm-1-sync"}, at(50))
+	check.Equal(t, "once it has not helped", []string{"create *v1alpha1.Command llm-1-sync"}, at(50))
 	check.Equal(t, "after 79 s", nil, at(79))
 	other := []string{"update the status of *v1alpha1.TrainingJob llm", "delete *v1alpha1.Job llm-1", "create *v1alpha1.Job llm-2"}
-	check.Equal(t, "once it was in vain again", other, at(80))
+	check.Equal(t, "once neither has helped", other, at(80))
 	e.settle()
 	check.Equal(t, "it has its time, too", nil, at(99))
 }

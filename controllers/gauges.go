@@ -20,8 +20,8 @@ import (
 
 // Gauges collects, by namespace and queue, what is true now of the jobs that have not finished: the effective training time ratio, which is
 // the time in which their gangs were ready, by that and the time in which they were not; how many jobs are in which state; how many
-// incidents are open, and for how long the oldest of them is. Of the whole
-// cluster it collects how many nodes several jobs have had stragglers on.
+// incidents are open, and for how long the oldest of them is. Of the whole cluster
+// it collects on how many nodes several jobs have had stragglers.
 type Gauges struct {
 	// Jobs reads jobs and queues from a cache with the indexes of AddIndexes.
 	Jobs  client.Reader

@@ -15,7 +15,7 @@ import (
 
 // Precedes reports whether a failure is the one that an incident really began with: programs ended in both, and this
 // one did so first. The news of several pods that fail together come in any order. What ends after a restart ends because of it. What ended in
-// place while another rank has yet to start has waited for that in vain, and no pod has failed for good because of it.
+// place while another rank has yet to start has only waited for that, and no pod has failed for good because of it.
 func (v *View) Precedes(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f rules.Failure) bool {
 	of := rules.Failure{Event: inc.Trigger, Class: inc.Class}
 	if !of.ByProgram() || f.ExitTime().IsZero() || v.Now.Sub(inc.StartTime.Time) > gang.Wake {

@@ -102,7 +102,6 @@ const (
 	healthSection     readme.Section = "bench:health"
 	supervisedSection readme.Section = "bench:supervised"
 	fleetSection      readme.Section = "bench:fleet"
-	sharedSection     readme.Section = "bench:fleet-sharing"
 )
 
 // sections are the parts of the page that were measured.
@@ -117,12 +116,8 @@ func sections(r *results, o *options, v readme.Versions) map[readme.Section]stri
 	if r.supervised != nil {
 		parts[supervisedSection] = renderSupervised(r.supervised, v)
 	}
-	switch {
-	case len(r.fleet) == 0:
-	case o.fleetSharing > 1:
-		parts[sharedSection] = renderFleet(r.fleet, o.fleetSharing, v)
-	default:
-		parts[fleetSection] = renderFleet(r.fleet, 1, v)
+	if len(r.fleet) > 0 {
+		parts[fleetSection] = renderFleet(r.fleet, o.fleetSharing, v)
 	}
 	return parts
 }
