@@ -259,3 +259,15 @@ func TestTwoIncidentsAskEachForItself(t *testing.T) {
 	check.Equal(t, "asked", ids, []string{plan.Ask[0].ID, plan.Ask[1].ID})
 	check.Equal(t, "moves", []string{"llm-1-worker-1"}, plan.Ask[1].Moves)
 }
+
+func TestAProgramThatHasEndedIsNotAsked(t *testing.T) {
+	s := supervised(3, rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 0)))
+	s.Job.Spec.Checkpoint = &v1alpha1.Checkpoint{Request: v1alpha1.CheckpointRequest{
+		HTTPPost: v1alpha1.HTTPPost{Port: 8081, Path: "/checkpoint"}, TimeoutSeconds: 60,
+	}}
+	s.fails(2, 1)
+	s.Pods[2].Ready = true
+	s.after(time.Millisecond).decide()
+	check.Equal(t, "asked", nil, s.asks())
+	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
+}
