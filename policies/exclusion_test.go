@@ -205,6 +205,22 @@ func TestRelent(t *testing.T) {
 			s.search(1)
 			return s
 		}, 30 * time.Second, []string{"n01"}, []int32{0, 2, 0}},
+		"one for each pod that looks, at once": {func() *scene {
+			s := stuck(once)
+			s.node("n04", func(n *gang.Node) { n.Unschedulable = false })
+			s.replace(2)
+			s.decide()
+			s.search(1)
+			s.search(2)
+			return s
+		}, 30 * time.Second, nil, []int32{0, 2, 2}},
+		"none of a pod for which no node is tried": {func() *scene {
+			s := stuck(once)
+			s.node("n04", func(n *gang.Node) { n.Unschedulable = false })
+			s.search(1)
+			s.Pods[1].Untried = true
+			return s
+		}, 30 * time.Second, []string{"n03", "n01"}, []int32{0, 1, 0}},
 		"not one that gives no rank a place, while another does": {func() *scene {
 			s := stuck(once)
 			s.node("n03", func(n *gang.Node) {

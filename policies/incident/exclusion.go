@@ -20,7 +20,7 @@ func (v *View) Faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v
 }
 
 // Stuck reports whether, while nodes or HyperNodes are excluded, a rank finds no node and no step is left that could change
-// that. It is false in a dry run.
+// that. It is false in a dry run, and of a rank for which the scheduler tries no node: no exclusion keeps that from one.
 func (v *View) Stuck(s *v1alpha1.TrainingJobStatus) bool {
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || v.DryRun {
 		return false
@@ -29,7 +29,7 @@ func (v *View) Stuck(s *v1alpha1.TrainingJobStatus) bool {
 	m := v.Rooms(s)
 	gang.EachRank(v.Effective, func(r gang.Rank) {
 		p := v.Pod(r)
-		stuck = stuck || (p != nil && m.Pending(p) && !slices.ContainsFunc(acting, func(inc *v1alpha1.Incident) bool { return v.Concerns(inc, r) }))
+		stuck = stuck || (p != nil && m.Pending(p) && !p.Untried && !slices.ContainsFunc(acting, func(inc *v1alpha1.Incident) bool { return v.Concerns(inc, r) }))
 	})
 	return stuck
 }

@@ -90,17 +90,36 @@ func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 	}
 }
 
-// liftOldestExclusions lifts exclusions where a rank has found no node, no step is left that could change that, and nothing else would,
-// until each rank has a node that it may use: an exclusion never blocks a job permanently. They are lifted together, because each lift
-// replaces all pods that look for a node.
+// liftOldestExclusions lifts exclusions where a rank has found no node, no step is left that could change that, and nothing else would:
+// an exclusion never blocks a job permanently. Because each lift replaces all pods that look for a node, they are lifted together, until each
+// rank behind its gate has a node that it may use, and one for each rank for which the scheduler finds none. A home that was left is tried first.
 func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
-	if !e.Stuck(s) || !e.liftOldest(s, e.unplaced(s)) {
+	if !e.Stuck(s) {
 		return
 	}
-	for ranks := e.unplaced(s); len(ranks) > 0 && e.liftOldest(s, ranks); {
+	homes, lifted := len(s.LeftHyperNodes), false
+	ranks, looking := e.unplaced(s), e.looking(s)
+	for (looking > 0 || len(ranks) > 0) && e.liftOldest(s, ranks) {
+		lifted, looking = true, looking-1
+		if len(s.LeftHyperNodes) < homes {
+			looking = 0
+		}
 		ranks = e.unplaced(s)
 	}
-	gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
+	if lifted {
+		gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
+	}
+}
+
+// looking is the number of ranks for which the scheduler has tried nodes for long enough, and found none.
+func (e Engine) looking(s *v1alpha1.TrainingJobStatus) int {
+	m, n := e.Rooms(s), 0
+	gang.EachRank(e.Effective, func(r gang.Rank) {
+		if p := e.Pod(r); p != nil && p.Searches() && !p.Untried && m.Pending(p) {
+			n++
+		}
+	})
+	return n
 }
 
 // liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one: a home that was left, else the oldest whose
