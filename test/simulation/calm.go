@@ -15,8 +15,9 @@ const (
 	calmFor = 10 * time.Hour
 	// calmRounds bounds it for jobs in which something happens every few seconds.
 	calmRounds = 5000
-	// helpAfter is when users look after jobs that have no step left.
-	helpAfter = 5 * time.Hour
+	// helpAfter and helpRounds are when users look after jobs that have no step left: halfway through the calm, whichever bound ends it.
+	helpAfter  = calmFor / 2
+	helpRounds = calmRounds / 2
 	// busyFor is for how long pods of other systems stay in some calms.
 	busyFor = time.Hour
 )
@@ -39,7 +40,7 @@ func (w *world) calmDown() {
 		w.passCalmly()
 		for _, t := range w.tenants {
 			t.deleteUnmatched()
-			if !helped[t] && w.now.Sub(from) >= helpAfter {
+			if !helped[t] && helpIsDue(round, w.now.Sub(from)) {
 				helped[t] = t.relocateByHand()
 			}
 		}
@@ -49,6 +50,11 @@ func (w *world) calmDown() {
 			w.violate(Liveness, "the job did not recover: "+t.String())
 		}
 	}
+}
+
+// helpIsDue reports whether users look after their jobs, after so many rounds and so long.
+func helpIsDue(round int, calm time.Duration) bool {
+	return round >= helpRounds || calm >= helpAfter
 }
 
 // awaitsFirstPlace reports whether nothing but the scheduler keeps a job from its first place: its pods may go anywhere, and there is no
