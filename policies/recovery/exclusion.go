@@ -111,11 +111,11 @@ func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
 	}
 }
 
-// looking is the number of ranks for which the scheduler has tried nodes for long enough, and found none.
+// looking is the number of ranks whose pods have looked for a node for long enough.
 func (e Engine) looking(s *v1alpha1.TrainingJobStatus) int {
 	m, n := e.Rooms(s), 0
 	gang.EachRank(e.Effective, func(r gang.Rank) {
-		if p := e.Pod(r); p != nil && p.Searches() && !p.Untried && m.Pending(p) {
+		if p := e.Pod(r); p != nil && p.Searches() && m.Pending(p) {
 			n++
 		}
 	})
