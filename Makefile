@@ -174,9 +174,20 @@ build: prereqs ## build bin/manager, bin/kubectl-lockstep, bin/lockstep-run and 
 
 .PHONY: test
 test: prereqs cluster-binaries ## run every test that needs no root: with the race detector all that has goroutines, then e2e on a real control plane
-	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $$(go list ./... | grep -v -e '/test/e2e' -e '/test/real' -e '/test/simulation' -e '/policies' -e '/lab$$')
-	go test -count=1 -shuffle=on -timeout=$(TEST_TIMEOUT) ./policies/... ./lab ./test/simulation # decisions have no goroutines: the race detector has nothing to find
-	@$(MAKE) --no-print-directory test-e2e
+	go test -count=1 $(RACE) -shuffle=on -timeout=$(TEST_TIMEOUT) $(CONCURRENT)
+	@$(MAKE) --no-print-directory test-decisions test-e2e
+
+# The packages of make test that have goroutines, and of which e2e is no part.
+CONCURRENT = $$(go list ./... | grep -v -e '/test/e2e' -e '/test/real' -e '/test/simulation' -e '/policies' -e '/lab$$')
+
+.PHONY: test-decisions
+test-decisions: prereqs ## run the tests of decisions: they have no goroutines, and Go keeps the results of what has not changed
+	go test -timeout=$(TEST_TIMEOUT) ./policies/... ./lab ./test/simulation
+
+.PHONY: test-ahead
+test-ahead: test-decisions ## do what of make test waits for no cluster: decisions, and the builds of all other tests
+	go test -c -o /dev/null $(RACE) $(CONCURRENT)
+	go test -c -o /dev/null ./test/e2e/...
 
 .PHONY: test-again
 test-again: prereqs cluster-binaries ## run make test RUNS times beside test-million, and write what passed into test/again/again.json: hours
