@@ -178,6 +178,21 @@ func TestRelent(t *testing.T) {
 		s.decide()
 		return s
 	}
+	// With two more excluded nodes, pods of these ranks look for one.
+	look := func(s *scene, ranks ...int) *scene {
+		for _, node := range []string{"n04", "n05"} {
+			s.node(node, func(n *gang.Node) { n.Unschedulable = false })
+			s.status().ExcludedNodes = append(s.status().ExcludedNodes, v1alpha1.ExcludedNode{Name: node, Until: s.status().ExcludedNodes[0].Until})
+		}
+		for _, i := range ranks {
+			s.replace(i)
+		}
+		s.decide()
+		for _, i := range ranks {
+			s.search(i)
+		}
+		return s
+	}
 	tests := map[string]struct {
 		story    func() *scene
 		after    time.Duration
@@ -205,15 +220,8 @@ func TestRelent(t *testing.T) {
 			s.search(1)
 			return s
 		}, 30 * time.Second, []string{"n01"}, []int32{0, 2, 0}},
-		"one for each pod that looks, at once": {func() *scene {
-			s := stuck(once)
-			s.node("n04", func(n *gang.Node) { n.Unschedulable = false })
-			s.replace(2)
-			s.decide()
-			s.search(1)
-			s.search(2)
-			return s
-		}, 30 * time.Second, nil, []int32{0, 2, 2}},
+		"half of them for pods that look": {func() *scene { return look(stuck(once), 0, 1, 2) }, 30 * time.Second, []string{"n04", "n05"}, []int32{2, 2, 2}},
+		"one for each pod at most":        {func() *scene { return look(stuck(once), 1) }, 30 * time.Second, []string{"n01", "n04", "n05"}, []int32{0, 2, 0}},
 		"none of a pod for which no node is tried": {func() *scene {
 			s := stuck(once)
 			s.node("n04", func(n *gang.Node) { n.Unschedulable = false })

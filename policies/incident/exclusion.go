@@ -19,17 +19,19 @@ func (v *View) Faulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, p v
 	return ok && f.Class == v1alpha1.ClassInfrastructure && f.Node == p.Node
 }
 
-// Stuck reports whether, while nodes or HyperNodes are excluded, a rank finds no node and no step is left that could change
-// that. It is false in a dry run, and of a rank for which the scheduler tries no node: no exclusion keeps that from one.
-func (v *View) Stuck(s *v1alpha1.TrainingJobStatus) bool {
+// Stuck are the ranks that find no node while nodes or HyperNodes are excluded, and for which no step is left that could change
+// that. There are none in a dry run, and no rank is one for which the scheduler tries no node: no exclusion keeps that from one.
+func (v *View) Stuck(s *v1alpha1.TrainingJobStatus) []gang.Rank {
 	if len(s.ExcludedNodes)+len(s.LeftHyperNodes) == 0 || v.DryRun {
-		return false
+		return nil
 	}
-	stuck, acting := false, v.acting(s)
-	m := v.Rooms(s)
+	var stuck []gang.Rank
+	m, acting := v.Rooms(s), v.acting(s)
 	gang.EachRank(v.Effective, func(r gang.Rank) {
 		p := v.Pod(r)
-		stuck = stuck || (p != nil && m.Pending(p) && !p.Untried && !slices.ContainsFunc(acting, func(inc *v1alpha1.Incident) bool { return v.Concerns(inc, r) }))
+		if p != nil && m.Pending(p) && !p.Untried && !slices.ContainsFunc(acting, func(inc *v1alpha1.Incident) bool { return v.Concerns(inc, r) }) {
+			stuck = append(stuck, r)
+		}
 	})
 	return stuck
 }

@@ -92,34 +92,24 @@ func (e Engine) restartUnscheduled(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 
 // liftOldestExclusions lifts exclusions where a rank has found no node, no step is left that could change that, and nothing else would:
 // an exclusion never blocks a job permanently. Because each lift replaces all pods that look for a node, they are lifted together, until each
-// rank behind its gate has a node that it may use, and one for each rank for which the scheduler finds none. A home that was left is tried first.
+// rank behind its gate has a node that it may use. Where the scheduler finds none for ranks, how many they lack is not known: half of the
+// exclusions are lifted, one for each of these ranks at most. A home that was left is tried first.
 func (e Engine) liftOldestExclusions(s *v1alpha1.TrainingJobStatus) {
-	if !e.Stuck(s) {
+	stuck := e.Stuck(s)
+	if len(stuck) == 0 {
 		return
 	}
-	homes, lifted := len(s.LeftHyperNodes), false
-	ranks, looking := e.unplaced(s), e.looking(s)
-	for (looking > 0 || len(ranks) > 0) && e.liftOldest(s, ranks) {
-		lifted, looking = true, looking-1
+	looking := slices.DeleteFunc(stuck, func(r gang.Rank) bool { return e.Pod(r).Gated })
+	more, homes, lifted := min(len(looking), max(1, len(s.ExcludedNodes)/2)), len(s.LeftHyperNodes), false
+	for ranks := e.unplaced(s); (more > 0 || len(ranks) > 0) && e.liftOldest(s, ranks); ranks = e.unplaced(s) {
+		lifted, more = true, more-1
 		if len(s.LeftHyperNodes) < homes {
-			looking = 0
+			more = 0
 		}
-		ranks = e.unplaced(s)
 	}
 	if lifted {
 		gang.EachRank(e.Effective, func(r gang.Rank) { e.restartUnscheduled(s, r) })
 	}
-}
-
-// looking is the number of ranks whose pods have looked for a node for long enough.
-func (e Engine) looking(s *v1alpha1.TrainingJobStatus) int {
-	m, n := e.Rooms(s), 0
-	gang.EachRank(e.Effective, func(r gang.Rank) {
-		if p := e.Pod(r); p != nil && p.Searches() && m.Pending(p) {
-			n++
-		}
-	})
-	return n
 }
 
 // liftOldest lifts one exclusion that keeps ranks from a node, and reports whether there was one: a home that was left, else the oldest whose
