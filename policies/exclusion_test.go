@@ -311,6 +311,27 @@ func TestRelentOfAHomeThatWasLeft(t *testing.T) {
 	check.Equal(t, "excluded, in the end", nil, s.excluded())
 }
 
+// It may have room for all ranks that look, however many nodes are excluded.
+func TestAHomeThatWasLeftIsLiftedAlone(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.RelocateJob, 0)))
+	s.breakNode("n01")
+	s.decide()
+	for i := range s.Pods {
+		s.replace(i)
+	}
+	s.decide()
+	for i := range s.Pods {
+		s.search(i)
+	}
+	s.node("n01", func(n *gang.Node) { n.Ready = true })
+	for _, node := range []string{"n02", "n03", "n04"} {
+		s.status().ExcludedNodes = append(s.status().ExcludedNodes, v1alpha1.ExcludedNode{Name: node, Until: s.status().ExcludedNodes[0].Until})
+	}
+	s.after(30 * time.Second).decide()
+	check.Equal(t, "left", nil, s.left())
+	check.Equal(t, "excluded", []string{"n01", "n02", "n03", "n04"}, s.excluded())
+}
+
 // A node is excluded once, and by the hostname that it has.
 func TestWhatAnExclusionSays(t *testing.T) {
 	s := running(4, rule("r", step(v1alpha1.RestartPod, 0)))
