@@ -56,6 +56,7 @@ func run(runs int, file string) (err error) {
 		began := time.Now()
 		test := exec.CommandContext(ctx, "make", "test")
 		test.Stdout, test.Stderr = os.Stdout, os.Stderr
+		test.Env = append(test.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -count=1") // no run takes the results of another
 		if err := test.Run(); err != nil {
 			return fmt.Errorf("run %d of %d: %w", i+1, runs, err)
 		}
