@@ -97,8 +97,10 @@ func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
 	return nil
 }
 
-// prepare makes the nodes, and stops everybody whose part is played. Nodes need no heartbeat, since nobody waits for one.
+// prepare makes the nodes, and stops everybody whose part is played, and the recorder: it keeps all pods. Nodes need no heartbeat, since nobody waits for one.
 func (f *fleetBench) prepare(ctx context.Context) error {
+	f.stop()
+	f.recorder = nil
 	say("fleet: %d nodes", len(f.pool.NodeNames()))
 	stop := func(names ...string) (err error) {
 		for _, name := range names {
@@ -159,16 +161,15 @@ func (f *fleetBench) grow(ctx context.Context, jobs int) error {
 
 // awaitTraining waits until each job says a step.
 func (f *fleetBench) awaitTraining(ctx context.Context) error {
-	left := &v1alpha1.TrainingJobList{}
-	err := wait.PollUntilContextTimeout(ctx, time.Second, fleetTimeout, true, func(ctx context.Context) (bool, error) {
-		err := f.cluster.Client().List(ctx, left, client.InNamespace(namespace))
-		left.Items = slices.DeleteFunc(left.Items, func(job v1alpha1.TrainingJob) bool {
-			return job.Status.State == v1alpha1.StateRunning && job.Status.Progress != nil && job.Status.Progress.Step != nil
+	for i := range len(f.ranks) / fleetRanks {
+		job := f.job(i)
+		err := wait.PollUntilContextTimeout(ctx, time.Second, fleetTimeout, true, func(ctx context.Context) (bool, error) {
+			err := f.cluster.Client().Get(ctx, client.ObjectKeyFromObject(job), job)
+			return job.Status.State == v1alpha1.StateRunning && job.Status.Progress != nil && job.Status.Progress.Step != nil, err
 		})
-		return len(left.Items) == 0, err
-	})
-	if err != nil {
-		return fmt.Errorf("waiting until all jobs train: %d do not, as %s, which is %+v: %w", len(left.Items), left.Items[0].Name, left.Items[0].Status, err)
+		if err != nil {
+			return fmt.Errorf("waiting until %s trains, which is %+v: %w", job.Name, job.Status, err)
+		}
 	}
 	return nil
 }
