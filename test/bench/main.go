@@ -52,7 +52,7 @@ func main() {
 	flag.IntVar(&o.supervised, "supervised", 1000, "ranks of a gang with supervisors; 0 leaves that out")
 	flag.IntVar(&o.restarts, "restarts", 10, "how often a program of that gang fails")
 	flag.IntVar(&o.restartPeers, "restart-peers", 2, "how often Volcano restarts a gang of that size, where -sizes does not have it; 0 leaves that out")
-	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out; 1000 take 24 GiB, and 66,000 open files")
+	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out; 1000 take 20 GiB, and 66,000 open files")
 	flag.DurationVar(&o.fleetFor, "fleet-for", 10*time.Minute, "how long each fleet is watched")
 	flag.IntVar(&o.fleetSharing, "fleet-sharing", 1, "how many supervisors of a fleet share a connection, where a process may not have enough files open: 4 at most")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
