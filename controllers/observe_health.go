@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,13 +15,18 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/healthpolicy"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
 // observeHealth adds what is believed of the health of the nodes, and of what the pods use.
 func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *gang.Observation) error {
-	reports := map[string][]v1alpha1.HealthReport{}
+	if err := r.observeHealthPolicy(ctx, o); err != nil {
+		return err
+	}
+	silentAfter := healthpolicy.Of(o.HealthPolicy, o.Now).SilentAfter
+	reports, spinning := map[string][]v1alpha1.HealthReport{}, map[string][]v1alpha1.SpinningPod{}
 	for name, node := range o.Nodes {
 		health := &v1alpha1.NodeHealth{}
 		if err := r.Get(ctx, client.ObjectKey{Name: name}, health, client.UnsafeDisableDeepCopy); err != nil {
@@ -32,17 +36,21 @@ func (r *TrainingJobReconciler) observeHealth(ctx context.Context, o *gang.Obser
 			return fmt.Errorf("get NodeHealth %s: %w", name, err)
 		}
 		health = r.Verdicts.Newer(health)
-		reports[name] = believed(health)
+		reports[name], spinning[name] = believed(health), nodes.Spinning(health, silentAfter, o.Now)
 		node.Ill = nodes.Quarantined(health) || slices.ContainsFunc(reports[name], isFailed)
 		node.AwaitsReport = awaitsReport(health, node.JoinedTime)
 		o.Nodes[name] = node
 	}
 	for i := range o.Pods {
 		if p := &o.Pods[i]; p.Node != "" {
-			p.Signals = gang.SignalsFor(o.Job.Namespace+"/"+p.Name, reports[p.Node])
+			key := o.Job.Namespace + "/" + p.Name
+			p.Signals = gang.SignalsFor(key, reports[p.Node])
+			if j := slices.IndexFunc(spinning[p.Node], func(s v1alpha1.SpinningPod) bool { return s.Pod == key }); j >= 0 {
+				p.SpinsSince = spinning[p.Node][j].Since.Time
+			}
 		}
 	}
-	return errors.Join(r.observeQuarantine(ctx, o), r.observeHealthPolicy(ctx, o))
+	return r.observeQuarantine(ctx, o)
 }
 
 // observeQuarantine adds the nodes in quarantine, where nothing else keeps pods that are about

@@ -43,6 +43,24 @@ func TestFailedGPUMovesItsPod(t *testing.T) {
 	check.Equal(t, "may go to", []string{"host-n0", "host-n2"}, in)
 }
 
+// The use of GPUs is that of the pods on the node that says it, and of no others.
+func TestPodsWhoseGPUsSpin(t *testing.T) {
+	e := running(t)
+	health := &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: v1alpha1.NodeHealthStatus{Sources: []v1alpha1.HealthSource{{
+		Name: "dcgm", State: v1alpha1.HealthHealthy, HeartbeatTime: new(metav1.NewTime(t0)), Spinning: []v1alpha1.SpinningPod{
+			{Pod: "research/llm-1-worker-0", Since: metav1.NewTime(t0)}, {Pod: "research/llm-1-worker-1", Since: metav1.NewTime(t0)},
+		},
+	}}}}
+	e.Must(e.API.Create(t.Context(), health))
+	o, err := e.r.observe(t.Context(), e.job())
+	e.Must(err)
+	spin := map[string]bool{}
+	for _, p := range o.Pods {
+		spin[p.Name] = p.SpinsSince.Equal(t0)
+	}
+	check.Equal(t, "pods", map[string]bool{"llm-1-worker-0": false, "llm-1-worker-1": true}, spin)
+}
+
 // A verdict that the fleet controller of this process has recorded counts before the cache shows it.
 func TestVerdictCountsBeforeTheCacheShowsIt(t *testing.T) {
 	e := running(t)

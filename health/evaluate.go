@@ -34,6 +34,7 @@ func Evaluate(prev State, s Sample, t *Table) State {
 	p.lookAtXIDs()
 	p.settle()
 	p.escalate()
+	p.spin()
 	next.Unknown = p.unknown()
 	return next
 }

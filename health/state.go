@@ -44,6 +44,8 @@ type State struct {
 	expected map[Entity]int
 	// up are links and ports that were seen up.
 	up map[Entity]bool
+	// spinning is since when GPUs spin, by their UUIDs.
+	spinning map[string]time.Time
 }
 
 // Fault is what is wrong with an entity, by one signal.

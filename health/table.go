@@ -108,6 +108,7 @@ func (t *Table) Fields(k Kind) []Field {
 	}
 	if k == KindGPU {
 		wanted[fieldRecoveryAction], wanted[FieldMIG] = true, true
+		wanted[fieldKernels], wanted[fieldMemory] = true, true
 	}
 	return slices.Sorted(maps.Keys(wanted))
 }

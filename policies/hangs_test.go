@@ -45,6 +45,14 @@ func (s *scene) behind(still time.Duration, ranks ...int) *scene {
 	return s
 }
 
+// spin has the GPUs of ranks execute kernels and move no data for some time.
+func (s *scene) spin(time time.Duration, ranks ...int) *scene {
+	for _, i := range ranks {
+		s.Pods[i].SpinsSince = s.Now.Add(-time)
+	}
+	return s
+}
+
 func hangs(steps ...func(*v1alpha1.Rule)) v1alpha1.Rule {
 	return rule("hangs", append([]func(*v1alpha1.Rule){on(v1alpha1.Stalled)}, steps...)...)
 }
@@ -243,6 +251,25 @@ func TestHangs(t *testing.T) {
 			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
 			s.Pods[2].Process.Collectives = &gang.Collectives{}
 			return s
+		}},
+		"the GPUs of all spin, and nobody is to blame": {func() *scene { return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1, 2) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
+		"the GPUs of those spin that wait for one that is blocked": {func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 2}, restart).spin(30*time.Second, 0, 2)
+			s.Pods[1].Process.Activity = gang.ActivityBlocked
+			return s
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Blocked"}, v1alpha1.ClassInfrastructure},
+		"the GPUs of all spin, and one is behind": {func() *scene {
+			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1).spin(time.Minute, 0, 1, 2)
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "1"}}, v1alpha1.Cause{Pod: "llm-1-worker-1", Node: "n01", Reason: "Behind"}, v1alpha1.ClassMaintenance},
+		"one computes, and the GPUs of the others spin": {scene: func() *scene {
+			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 2)
+		}},
+		"the GPU of one has spun for less than half the limit": {scene: func() *scene {
+			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(29*time.Second, 2)
+		}},
+		"the GPU of one is said to spin since before the gang ran": {scene: func() *scene {
+			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(2*time.Hour, 2)
 		}},
 		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},
 		"one is blocked, and another computes": {scene: func() *scene {

@@ -23,14 +23,14 @@ const stallPeriod = 10 * time.Second
 // maxRanksTold is how many ranks a message names.
 const maxRanksTold = 4
 
-// describeStalled says that a gang has stalled. A job that never stalled has no such condition. The message of a stall stays as long as the stall, until NCCL names a rank, and a
+// describeStalled says that a gang has stalled. A job that never stalled has no such condition. The message of a stall stays as long as the stall, until NCCL or the GPUs show more, and a
 // stall lasts while nothing is known, as where a stream is down or the manager has just started.
 func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled)
 	due, step := j.stepDue(s)
 	switch {
 	case c != nil && c.Status == metav1.ConditionTrue && j.standsStill(s, c.LastTransitionTime.Time):
-		if told := j.differing(s); strings.HasSuffix(told, activityStories[gang.ActivityBehind]) && !strings.HasSuffix(c.Message, activityStories[gang.ActivityBehind]) {
+		if told := j.differing(s); isWitnessed(told) && !isWitnessed(c.Message) {
 			since, _, _ := strings.Cut(c.Message, ";")
 			j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, since+told)
 		}
@@ -121,11 +121,19 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 
 // activityStories are what is said of ranks that do something else than the others.
 var activityStories = map[gang.Activity]string{
-	gang.ActivityBusy:    "the only rank that uses a processor",
-	gang.ActivityIdle:    "the only rank that waits and uses no processor",
+	gang.ActivityBusy:    "the only rank that computes",
+	gang.ActivityIdle:    "the only rank that waits",
 	gang.ActivityBehind:  "behind in a collective, by NCCL RAS",
 	gang.ActivityBlocked: "in the kernel, as for a file system or a device that does not answer",
 	gang.ActivityStopped: "stopped, by a signal or a debugger",
+}
+
+// allSpin is what is said where the processors show nothing.
+const allSpin = "; the GPUs of all ranks execute kernels and move no data, as in a collective"
+
+// isWitnessed reports whether what is said of a gang is known by more than its processes.
+func isWitnessed(told string) bool {
+	return strings.HasSuffix(told, activityStories[gang.ActivityBehind]) || strings.HasSuffix(told, allSpin)
 }
 
 // differing names the ranks that are not heard, or whose processes are stopped or blocked, or else the only one that does something else than all others.
@@ -149,6 +157,9 @@ func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
 	}
 	if len(ranks) > 1 {
 		return fmt.Sprintf("; %d ranks use a processor, %d wait", len(ranks[gang.ActivityBusy]), len(ranks[gang.ActivityIdle]))
+	}
+	if j.AllSpin(s) {
+		return allSpin
 	}
 	return "; the processes of all ranks do the same"
 }

@@ -165,6 +165,24 @@ type HealthSource struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	Expected []string `json:"expected,omitempty"`
+	// spinning are the pods all of whose GPUs have executed kernels and moved no data for a minute or longer, as they do while they
+	// wait in a collective operation. A pod whose training is overdue hangs in one then. Pods that share a GPU, or use
+	// MIG devices, are not among them.
+	// +listType=map
+	// +listMapKey=pod
+	// +kubebuilder:validation:MaxItems=64
+	// +optional
+	Spinning []SpinningPod `json:"spinning,omitempty"`
+}
+
+// SpinningPod is a pod whose GPUs execute kernels that move no data.
+type SpinningPod struct {
+	// pod, as namespace/name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Pod string `json:"pod"`
+	// since is when the last of its GPUs began to.
+	Since metav1.Time `json:"since"`
 }
 
 // HealthReport is one fault of one entity.

@@ -3,8 +3,12 @@
 package agent
 
 import (
+	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -30,6 +34,30 @@ func Attribute(reports, before []v1alpha1.HealthReport, holders map[string][]str
 		}
 		r.Pods = holders[gpu]
 		r.Unused = len(r.Pods) == 0
+	}
+	return out
+}
+
+// Spinning are the pods that hold GPUs, and of these only such as spin and are nobody else's, with since when the last of them does.
+func Spinning(gpus map[string]time.Time, holders map[string][]string) []v1alpha1.SpinningPod {
+	since, not := map[string]time.Time{}, map[string]bool{}
+	for device, pods := range holders {
+		began, spins := gpus[device]
+		for _, pod := range pods {
+			switch {
+			case !strings.HasPrefix(device, "GPU-") && !strings.HasPrefix(device, "MIG-"):
+			case !spins || len(pods) > 1:
+				not[pod] = true
+			case began.After(since[pod]):
+				since[pod] = began
+			}
+		}
+	}
+	var out []v1alpha1.SpinningPod
+	for _, pod := range slices.Sorted(maps.Keys(since)) {
+		if !not[pod] {
+			out = append(out, v1alpha1.SpinningPod{Pod: pod, Since: metav1.NewTime(since[pod]).Rfc3339Copy()})
+		}
 	}
 	return out
 }

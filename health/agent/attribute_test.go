@@ -2,8 +2,10 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -35,5 +37,28 @@ func TestAttribute(t *testing.T) {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A pod waits in a collective where all its GPUs spin. What another pod may use, too, says nothing of either.
+func TestSpinning(t *testing.T) {
+	holders := map[string][]string{
+		"GPU-a": {"research/two"}, "GPU-b": {"research/two"}, "GPU-c": {"research/one"}, "GPU-d": {"research/half"}, "GPU-e": {"research/half"},
+		"GPU-f": {"research/shared", "other/shared"}, "GPU-g::0": {"research/replica"}, "GPU-h": {"research/mixed"}, "MIG-h": {"research/mixed"},
+		"mlx5_0": {"research/one", "research/two"},
+	}
+	gpus := map[string]time.Time{}
+	for i, gpu := range []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-f", "GPU-g", "GPU-h", "GPU-unused"} {
+		gpus[gpu] = t0.Add(time.Duration(i) * time.Second)
+	}
+	want := []v1alpha1.SpinningPod{
+		{Pod: "research/one", Since: metav1.NewTime(t0.Add(2 * time.Second))},
+		{Pod: "research/two", Since: metav1.NewTime(t0.Add(time.Second))},
+	}
+	if diff := cmp.Diff(want, Spinning(gpus, holders)); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+	if got := Spinning(gpus, nil); got != nil {
+		t.Errorf("without the kubelet: %v", got)
 	}
 }

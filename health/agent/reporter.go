@@ -58,14 +58,14 @@ func (r *Reporter) Report(ctx context.Context, now time.Time, state health.State
 	if !r.restored {
 		return nil
 	}
-	reports := health.Reports(state)
+	reports, source, spinning := health.Reports(state), health.Source(state, remark), state.Spinning()
 	var asked error
-	if len(reports) > 0 {
+	if len(reports) > 0 || len(spinning) > 0 {
 		var holders map[string][]string
 		holders, asked = r.Holders(ctx)
-		reports = Attribute(reports, r.published, holders, asked == nil)
+		reports, source.Spinning = Attribute(reports, r.published, holders, asked == nil), Spinning(spinning, holders)
 	}
-	wrote, err := r.Publisher.Publish(ctx, now, health.Source(state, remark), reports)
+	wrote, err := r.Publisher.Publish(ctx, now, source, reports)
 	r.Metrics.Published(now, wrote, err)
 	if err == nil {
 		r.published = reports

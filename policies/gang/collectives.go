@@ -1,9 +1,12 @@
-// Collectives: what NCCL says of a gang. The use of processors shows less: a rank that waits in a collective of NCCL uses one, too.
+// Collectives: what NCCL and the GPUs say of a gang. The use of processors shows less: a rank that waits in a collective of NCCL uses one, too.
 
 package gang
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/instant"
@@ -15,16 +18,36 @@ type calls struct {
 	behind map[*Pod]bool
 	// phased are the pods that say their phases; nil where that does not matter.
 	phased map[*Pod]bool
+	// spin reports whether the GPUs of a pod execute kernels and move no data.
+	spin func(*Pod) bool
 }
 
-// Activities returns what the processes of a pod do, by what they use and by the gang's collectives.
+// Activities returns what the processes of a pod do, by what they use, by the gang's collectives, and by its GPUs.
 func (g *Gang) Activities(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
-	return g.collectives(s).does
+	c := g.collectives(s)
+	c.spin = func(p *Pod) bool { return g.Spins(s, p) }
+	return c.does
 }
 
-// does is what the processes of a pod do. Where the others wait for some in a collective, they wait, or are waited for. Ranks that have launched as many may all compute.
+// AllSpin reports whether the GPUs of all ranks execute kernels and move no data.
+func (g *Gang) AllSpin(s *v1alpha1.TrainingJobStatus) bool {
+	pods, all := g.heardRanks(s)
+	return all && !slices.ContainsFunc(pods, func(p *Pod) bool { return !g.Spins(s, p) })
+}
+
+// Spins reports whether the GPUs of a pod execute kernels and move no data, and began to since the gang runs. A pod that computes, or evaluates, moves data.
+func (g *Gang) Spins(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
+	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
+	return IsTrue(s, v1alpha1.ConditionRunning) && !p.SpinsSince.Before(running.LastTransitionTime.Time)
+}
+
+// does is what the processes of a pod do. One whose GPUs spin waits. Where the others wait for some in a collective, they wait, or are waited for. Ranks that have launched as
+// many may all compute.
 func (c calls) does(p *Pod) Activity {
 	does := p.Process.Activity
+	if does == ActivityBusy && c.spin(p) {
+		does = ActivityIdle
+	}
 	switch {
 	case len(c.behind) == 0 || (does != ActivityBusy && does != ActivityIdle) || (c.phased != nil && !c.phased[p]):
 		return does
@@ -89,20 +112,21 @@ func byAddress(pods []*Pod) map[string]*Pod {
 	return at
 }
 
-// standStill are the collectives of a gang that have stood still for as long as it takes until they are a witness of a hang: for half the time within which a step is
-// overdue. They are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
-func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) calls {
+// standStill returns what the processes of a pod do where collectives have stood still, and GPUs spun, for as long as it takes until they are a witness of a hang: for half
+// the time within which a step is overdue. Collectives are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
+func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
 	c := g.collectives(s)
-	c.phased = map[*Pod]bool{}
-	var overdue time.Duration
+	phased, overdue := map[*Pod]bool{}, time.Duration(0)
 	EachRank(g.Effective, func(r Rank) {
 		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
 			overdue = max(overdue, p.Training.Overdue)
-			c.phased[p] = p.Training.Phases
+			phased[p] = p.Training.Phases
 		}
 	})
 	if c.since.Add(overdue / 2).After(g.Now) {
-		return calls{}
+		c = calls{}
 	}
-	return c
+	c.phased = phased
+	c.spin = func(p *Pod) bool { return g.Spins(s, p) && !p.SpinsSince.Add(overdue/2).After(g.Now) }
+	return c.does
 }

@@ -1,4 +1,4 @@
-// Hangs: ranks that keep their gang from its steps, by two witnesses: the steps, and what the processes of all ranks, or their collectives, do.
+// Hangs: ranks that keep their gang from its steps, by two witnesses: the steps, and what the processes of all ranks, their collectives, or their GPUs do.
 
 package gang
 
@@ -15,8 +15,8 @@ type hang struct {
 	by    Activity
 	// alike reports whether ranks on several nodes run, and all do this.
 	alike bool
-	// calls are the gang's collectives.
-	calls calls
+	// does is what the processes of a pod do.
+	does func(*Pod) Activity
 }
 
 // HangsBy is what a rank does that keeps its gang from its steps; ActivityUnknown for one that does not, as far as is known. One that is stopped does, and where no
@@ -29,10 +29,10 @@ func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if g.hang == nil || g.hang.epoch != s.Epoch {
 		g.hang = g.findHang(s)
 	}
-	if does := g.hang.calls.does(p); does == g.hang.by {
-		return does
+	if g.hang.by == ActivityUnknown || g.hang.does(p) != g.hang.by {
+		return ActivityUnknown
 	}
-	return ActivityUnknown
+	return g.hang.by
 }
 
 // HangsAlike reports whether all ranks of a gang do what one of them hangs by: a file system that they share does not answer, say.
@@ -40,7 +40,7 @@ func (g *Gang) HangsAlike() bool { return g.hang != nil && g.hang.alike }
 
 // findHang looks at every rank: where one is not known to run, or to have made no step for too long, nothing is said of any.
 func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
-	calls := g.standStill(s)
+	does := g.standStill(s)
 	seen, nodes, known := map[Activity]int{}, map[string]bool{}, true
 	var moved time.Time
 	var longest time.Duration
@@ -50,7 +50,7 @@ func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
 			return
 		}
 		if known = known && p != nil && !IsStale(s, p) && g.standsStill(s, p); known {
-			seen[calls.does(p)]++
+			seen[does(p)]++
 			nodes[p.Node] = true
 			if p.Training != nil && p.Training.Epoch == s.Epoch {
 				moved, longest = instant.Latest(moved, p.Training.MovedTime), max(longest, p.Training.Overdue)
@@ -59,7 +59,7 @@ func (g *Gang) findHang(s *v1alpha1.TrainingJobStatus) *hang {
 	})
 	if known && longest > 0 && !moved.Add(longest).After(g.Now) {
 		by := hangBy(seen)
-		return &hang{s.Epoch, by, len(seen) == 1 && len(nodes) > 1, calls}
+		return &hang{s.Epoch, by, len(seen) == 1 && len(nodes) > 1, does}
 	}
 	return &hang{epoch: s.Epoch}
 }

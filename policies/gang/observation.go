@@ -216,6 +216,9 @@ type Pod struct {
 	Conditions []corev1.PodCondition
 	// Signals of ill health of the pod's node or devices.
 	Signals []Signal
+	// SpinsSince is since when all its GPUs execute kernels and move no data, as they do while they wait in a collective; zero where they
+	// do not, or nothing is known.
+	SpinsSince time.Time
 	// Failure says what is known of its failed containers.
 	Failure Failure
 	// Process is what the pod's supervisor reports of its program; nil where it has none, or cannot be heard.

@@ -90,6 +90,9 @@ func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failur
 	}
 	f := v.FailureBy(s, p, v1alpha1.Stalled, hangClasses[does])
 	f.Details, f.Blameless = gang.Failure{Reason: hangReasons[does]}, does == gang.ActivityIdle || v.HangsAlike()
+	if does == gang.ActivityIdle && v.Spins(s, p) {
+		f.Details.Reason = "Spinning"
+	}
 	return f, true
 }
 

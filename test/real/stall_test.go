@@ -59,7 +59,7 @@ func TestAStalledGang(t *testing.T) {
 	}
 }
 
-func newStalledGang(t *testing.T) *stalledGang {
+func newStalledGang(t *testing.T, changes ...func(*scenario)) *stalledGang {
 	t.Helper()
 	if err := ground.LoadTorch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -68,6 +68,9 @@ func newStalledGang(t *testing.T) *stalledGang {
 	g := &stalledGang{scenario: s, plays: newPlays(t)}
 	s.Supervise()
 	s.WithoutAgents()
+	for _, change := range changes {
+		change(s)
+	}
 	g.disk = s.newDisk()
 	s.setEnv("CHECKPOINT_EVERY", strconv.Itoa(stepsSaved))
 	port, err := ground.Port()

@@ -81,6 +81,7 @@ def resume(model, optimizer):
     chosen = torch.tensor([newest() if dist.get_rank() == 0 else 0])
     count("Broadcast")
     dist.broadcast(chosen, src=0)
+    complete()
     step = int(chosen)
     if step:
         saved = torch.load(f"{SHARED}/step-{step}.pt")
@@ -113,6 +114,7 @@ def work(seconds):
 
 
 launched = {"Broadcast": 0, "AllReduce": 0}
+completed = 0
 
 
 def report_launched(address):
@@ -134,11 +136,37 @@ def count(operation):
     launched[operation] += 1
 
 
+def complete():
+    global completed
+    completed += 1
+
+
 def reduce_bucket(_, bucket):
     """Launch what DistributedDataParallel does by itself, and count it."""
+    def reduced(done):
+        complete()
+        return done.value()[0]
+
     count("AllReduce")
     tensor = bucket.buffer().div_(dist.get_world_size())
-    return dist.all_reduce(tensor, async_op=True).get_future().then(lambda done: done.value()[0])
+    return dist.all_reduce(tensor, async_op=True).get_future().then(reduced)
+
+
+def play_gpus(folder):
+    """Say what the GPUs of this rank would do: execute kernels that move data, or, while a collective is launched and not complete, one that polls for its peers. The processes of
+    such a rank use a processor, as CUDA's do."""
+    os.makedirs(folder, exist_ok=True)
+    while True:
+        polls, second = True, time.monotonic() + 1
+        while time.monotonic() < second:
+            polls = polls and sum(launched.values()) > completed
+            if polls:
+                work(0.005)
+            time.sleep(0.05)
+        for gpu in os.environ["NVIDIA_VISIBLE_DEVICES"].split(","):
+            with open(f"{folder}/{gpu}.next", "w") as f:
+                f.write("100 0" if polls else "90 40")
+            os.rename(f"{folder}/{gpu}.next", f"{folder}/{gpu}")
 
 
 def main():
@@ -158,6 +186,8 @@ def main():
     if "NCCL_RAS_ADDR" in os.environ:
         threading.Thread(target=report_launched, args=(os.environ["NCCL_RAS_ADDR"],), daemon=True).start()
         model.register_comm_hook(None, reduce_bucket)
+    if "PLAY_GPUS" in os.environ:
+        threading.Thread(target=play_gpus, args=(f"{SHARED}/gpus",), daemon=True).start()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     for step in range(resume(model, optimizer) + 1, STEPS + 1):
         # Samples are drawn from the step and the rank alone: no stream to save.
@@ -171,13 +201,16 @@ def main():
         total = loss.detach().clone()
         count("AllReduce")
         dist.all_reduce(total)
+        complete()
         say("step", step=step, loss=float(total), bits=float(total).hex())
         write_metrics(step, float(total))
         if step % EVERY == 0 or step == STEPS:
             write_progress(step=step, phase="checkpoint")
             if dist.get_rank() == 0:
                 save(model, optimizer, step)
+            count("AllReduce")  # NCCL's barrier is one
             dist.barrier()
+            complete()
             write_progress(step=step, phase="train", checkpointStep=step)
             post_progress(step)
         time.sleep(STEP_TIME)
