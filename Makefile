@@ -276,7 +276,8 @@ test-mutations: prereqs ## take the fix of each defect in test/mutation/record.m
 
 .PHONY: bench
 bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, reports of unhealthy nodes, restarts of programs, and fleets, for docs/benchmarks.md: 80 minutes
-	go run ./test/bench -fleet=10,100,280 -readme=docs/benchmarks.md $(BENCH)
+	go run ./test/bench -readme=docs/benchmarks.md $(BENCH)
+	go run ./test/bench -sizes= -kept=0 -health=0 -supervised=0 -fleet=100,1000 -fleet-sharing=4 -fleet-for=5m -readme=docs/benchmarks.md # 20 GiB
 
 .PHONY: bench-real
 bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for docs/benchmarks.md: an hour

@@ -29,8 +29,8 @@ func TestAGPUThatSpins(t *testing.T) {
 	for what, read := range map[string]func(){
 		"it moves data":                    func() { n.set(gpu0, fieldMemory, 2) },
 		"it executes none for some time":   func() { n.set(gpu0, fieldKernels, 94) },
-		"its use is not known":             func() { n.blank(gpu0, fieldKernels) },
-		"that of its memory is not known":  func() { n.blank(gpu0, fieldMemory) },
+		"its use is not known":             func() { n.Values[gpu0][fieldKernels] = Value{Int: 100, Blank: true} },
+		"that of its memory is not known":  func() { n.Values[gpu0][fieldMemory] = Value{Blank: true} },
 		"DCGM does not answer":             func() { n.silent(1) },
 		"it is gone":                       func() { n.unplug(gpu0) },
 		"another DCGM does not have these": func() { delete(n.Values[gpu0], fieldKernels); delete(n.Values[gpu0], fieldMemory) },
