@@ -253,7 +253,7 @@ func TestHangs(t *testing.T) {
 			return s
 		}},
 		// As in issue 1730 of NVIDIA/nccl, and 7344 of marin-community/marin.
-		"the GPUs of all spin, and nobody is to blame": {func() *scene { return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1, 2) },
+		"the GPUs of all spin, and none is to blame": {func() *scene { return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1, 2) },
 			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
 		"the GPUs of those spin that wait for one that is blocked": {func() *scene {
 			s := hanging(gang.ActivityBusy, []int{0, 2}, restart).spin(30*time.Second, 0, 2)

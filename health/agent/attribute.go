@@ -38,7 +38,7 @@ func Attribute(reports, before []v1alpha1.HealthReport, holders map[string][]str
 	return out
 }
 
-// Spinning are the pods that hold GPUs, and of these only such as spin and are nobody else's, with since when the last of them does.
+// Spinning are the pods whose GPUs all spin, and are held by no other pod, with since when the last of them does.
 func Spinning(gpus map[string]time.Time, holders map[string][]string) []v1alpha1.SpinningPod {
 	since, not := map[string]time.Time{}, map[string]bool{}
 	for device, pods := range holders {

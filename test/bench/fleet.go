@@ -97,7 +97,7 @@ func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
 	return nil
 }
 
-// prepare makes the nodes, and stops everybody whose part is played, and the recorder: it keeps all pods. Nodes need no heartbeat, since nobody waits for one.
+// prepare makes the nodes, and stops everybody whose part is played, and the recorder: it keeps all pods. Nodes need no heartbeat: none is waited for.
 func (f *fleetBench) prepare(ctx context.Context) error {
 	f.stop()
 	f.recorder = nil
