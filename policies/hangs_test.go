@@ -269,6 +269,9 @@ func TestHangs(t *testing.T) {
 		"the GPU of one has spun for less than half the limit": {scene: func() *scene {
 			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(29*time.Second, 2)
 		}},
+		"the GPU of one has spun while steps came": {scene: func() *scene {
+			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(91*time.Second, 2)
+		}},
 		"the GPU of one is said to spin since before the gang ran": {scene: func() *scene {
 			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(2*time.Hour, 2)
 		}},

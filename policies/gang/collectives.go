@@ -116,17 +116,20 @@ func byAddress(pods []*Pod) map[string]*Pod {
 // the time within which a step is overdue. Collectives are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
 func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
 	c := g.collectives(s)
-	phased, overdue := map[*Pod]bool{}, time.Duration(0)
+	phased, overdue, moved := map[*Pod]bool{}, time.Duration(0), time.Time{}
 	EachRank(g.Effective, func(r Rank) {
 		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
 			overdue = max(overdue, p.Training.Overdue)
-			phased[p] = p.Training.Phases
+			phased[p], moved = p.Training.Phases, instant.Latest(moved, p.Training.MovedTime)
 		}
 	})
 	if c.since.Add(overdue / 2).After(g.Now) {
 		c = calls{}
 	}
 	c.phased = phased
-	c.spin = func(p *Pod) bool { return g.Spins(s, p) && !p.SpinsSince.Add(overdue/2).After(g.Now) }
+	// What spun while steps came says nothing, or is stale. Words of steps, and clocks, may be late.
+	c.spin = func(p *Pod) bool {
+		return g.Spins(s, p) && !p.SpinsSince.Before(moved.Add(-overdue/2)) && !p.SpinsSince.Add(overdue/2).After(g.Now)
+	}
 	return c.does
 }
