@@ -165,9 +165,8 @@ type HealthSource struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +optional
 	Expected []string `json:"expected,omitempty"`
-	// spinning are the pods all of whose GPUs have executed kernels and moved no data for a minute or longer, as they do while they
-	// wait in a collective operation. A pod whose training is overdue hangs in one then. Pods that share a GPU, or use
-	// MIG devices, are not among them.
+	// spinning are the pods all of whose GPUs execute kernels and move no data, in every poll of a minute or longer, as they do while
+	// they wait in a collective operation. Pods that share a GPU, or use MIG devices, are not among them.
 	// +listType=map
 	// +listMapKey=pod
 	// +kubebuilder:validation:MaxItems=64

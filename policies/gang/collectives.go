@@ -35,7 +35,7 @@ func (g *Gang) AllSpin(s *v1alpha1.TrainingJobStatus) bool {
 	return all && !slices.ContainsFunc(pods, func(p *Pod) bool { return !g.Spins(s, p) })
 }
 
-// Spins reports whether the GPUs of a pod execute kernels and move no data, and began to since the gang runs. A pod that computes, or evaluates, moves data.
+// Spins reports whether the GPUs of a pod execute kernels and move no data, and began to since the gang runs. One that computes, or evaluates, on its GPUs moves data.
 func (g *Gang) Spins(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
 	return IsTrue(s, v1alpha1.ConditionRunning) && !p.SpinsSince.Before(running.LastTransitionTime.Time)
