@@ -247,6 +247,24 @@ func TestHangs(t *testing.T) {
 			s.Pods[0].Process.HeardSince = s.Now
 			return s
 		}},
+		"the GPUs of all spin, and a node did not answer for a while": {func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1, 2)
+			s.node("n01", func(n *gang.Node) { n.Ready = false })
+			s.decide()
+			s.node("n01", func(n *gang.Node) { n.Ready = true })
+			s.after(10 * time.Second).decide()
+			s.after(time.Minute).decide()
+			return s
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
+		"the GPUs of all spin, and another leader hears of it": {func() *scene {
+			s := counting(3)
+			s.Job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{restart}}
+			s.do(gang.ActivityBusy, gang.ActivityBusy)
+			s.spin(0, 0, 1, 2).after(40 * time.Second)
+			s.Pods[0].Process.HeardSince, s.Pods[0].Training.MovedTime = s.Now, s.Now
+			s.after(time.Minute).decide()
+			return s
+		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
 		"one is behind, and another mesh moves": {scene: func() *scene {
 			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
 			s.Pods[2].Process.Collectives = &gang.Collectives{}
@@ -272,7 +290,7 @@ func TestHangs(t *testing.T) {
 		"the GPU of one has spun while steps came": {scene: func() *scene {
 			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(91*time.Second, 2)
 		}},
-		"the GPU of one is said to spin since before the gang ran": {scene: func() *scene {
+		"the GPU of one is said to spin since long before the last step": {scene: func() *scene {
 			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(2*time.Hour, 2)
 		}},
 		"one computes, as in an evaluation": {scene: func() *scene { return hanging(gang.ActivityBusy, []int{0}, restart) }},

@@ -119,21 +119,21 @@ func (j job) stepDue(s *v1alpha1.TrainingJobStatus) (due time.Time, step int64) 
 	return instant.Latest(due, moved.Add(longest)), step
 }
 
-// activityStories are what is said of ranks that do something else than the others.
+// activityStories are what is said of ranks that do something else than the others. Of a rank that uses a processor it may not be known that its GPUs spin.
 var activityStories = map[gang.Activity]string{
-	gang.ActivityBusy:    "the only rank that computes",
-	gang.ActivityIdle:    "the only rank that waits",
+	gang.ActivityBusy:    "the only rank that is not seen to wait",
+	gang.ActivityIdle:    "the only rank that uses no processor",
 	gang.ActivityBehind:  "behind in a collective, by NCCL RAS",
 	gang.ActivityBlocked: "in the kernel, as for a file system or a device that does not answer",
 	gang.ActivityStopped: "stopped, by a signal or a debugger",
 }
 
-// allSpin is what is said where the processors show nothing.
-const allSpin = "; the GPUs of all ranks execute kernels and move no data, as in a collective"
+// spinning is what is said where the processors show nothing.
+const spinning = " execute kernels and move no data, as in a collective"
 
 // isWitnessed reports whether what is said of a gang is known by more than its processes.
 func isWitnessed(told string) bool {
-	return strings.HasSuffix(told, activityStories[gang.ActivityBehind]) || strings.HasSuffix(told, allSpin)
+	return strings.HasSuffix(told, activityStories[gang.ActivityBehind]) || strings.HasSuffix(told, spinning)
 }
 
 // differing names the ranks that are not heard, or whose processes are stopped or blocked, or else the only one that does something else than all others.
@@ -146,20 +146,35 @@ func (j job) differing(s *v1alpha1.TrainingJobStatus) string {
 	for _, names := range ranks {
 		heard += len(names)
 	}
-	for _, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityBehind, gang.ActivityIdle, gang.ActivityBusy} {
+	for _, a := range []gang.Activity{gang.ActivityStopped, gang.ActivityBlocked, gang.ActivityBehind} {
 		switch n := len(ranks[a]); {
-		case n == 0 || ((a == gang.ActivityIdle || a == gang.ActivityBusy) && (n > 1 || heard < 3 || len(ranks) > 2)): // named only where no other does the same
+		case n == 0:
 		case n == heard && n > 1:
 			return "; every rank: " + activityStories[a]
 		default:
 			return named(ranks[a], activityStories[a])
 		}
 	}
-	if len(ranks) > 1 {
-		return fmt.Sprintf("; %d ranks use a processor, %d wait", len(ranks[gang.ActivityBusy]), len(ranks[gang.ActivityIdle]))
+	return waiting(ranks, heard)
+}
+
+// waiting says what is known of ranks none of which is stopped, blocked or behind.
+func waiting(ranks map[gang.Activity][]string, heard int) string {
+	busy, idle, spin := len(ranks[gang.ActivityBusy]), len(ranks[gang.ActivityIdle]), len(ranks[gang.ActivitySpinning])
+	only, told := heard >= 3 && busy+idle+spin == heard, ""
+	switch {
+	case only && busy == 1:
+		return named(ranks[gang.ActivityBusy], activityStories[gang.ActivityBusy])
+	case only && idle == 1:
+		told = named(ranks[gang.ActivityIdle], activityStories[gang.ActivityIdle])
 	}
-	if j.AllSpin(s) {
-		return allSpin
+	switch {
+	case busy == 0 && spin > 0:
+		return fmt.Sprintf("%s; the GPUs of %d ranks%s", told, spin, spinning)
+	case told != "":
+		return told
+	case len(ranks) > 1:
+		return fmt.Sprintf("; %d ranks use a processor, %d wait", busy, idle+spin)
 	}
 	return "; the processes of all ranks do the same"
 }

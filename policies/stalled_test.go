@@ -84,17 +84,34 @@ func TestAStallWhileTheGPUsOfAllRanksSpin(t *testing.T) {
 	s.spin(time.Minute, 0, 1).after(10 * time.Second).decide()
 	check.Equal(t, "while two of three spin", of+"the processes of all ranks do the same", s.stalled())
 	s.spin(time.Minute, 2).after(10 * time.Second).decide()
-	check.Equal(t, "once all do", of+"the GPUs of all ranks execute kernels and move no data, as in a collective", s.stalled())
+	check.Equal(t, "once all do", of+"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
 	s.spin(0, 1).after(10 * time.Second).decide()
-	check.Equal(t, "later", of+"the GPUs of all ranks execute kernels and move no data, as in a collective", s.stalled())
+	check.Equal(t, "later", of+"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
 }
 
-// The rank for which the GPUs of the others spin is the one that computes.
+// The rank for which the GPUs of the others spin may compute. It may also have a node without an agent.
 func TestTheGPUsOfAllOtherRanksSpin(t *testing.T) {
 	s := counting(3)
 	s.do(gang.ActivityBusy, gang.ActivityBusy)
 	s.spin(0, 0, 2).after(time.Minute).decide()
-	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; llm-1-worker-1: the only rank that computes", s.stalled())
+	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; llm-1-worker-1: the only rank that is not seen to wait", s.stalled())
+}
+
+// Nothing is known of the GPUs of ranks whose nodes have no agent: the one whose GPUs are known to spin is not said to differ.
+func TestTheGPUsOfOneRankAreKnownToSpin(t *testing.T) {
+	s := counting(4)
+	s.do(gang.ActivityBusy, gang.ActivityBusy)
+	s.spin(0, 2).after(time.Minute).decide()
+	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; 3 ranks use a processor, 1 wait", s.stalled())
+}
+
+// A rank without GPUs, such as a launcher, waits by its processor.
+func TestTheGPUsOfAllRanksThatHaveSomeSpin(t *testing.T) {
+	s := counting(4)
+	s.do(gang.ActivityBusy, gang.ActivityIdle, 0)
+	s.spin(0, 1, 2, 3).after(time.Minute).decide()
+	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; llm-1-worker-0: the only rank that uses no processor; "+
+		"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
 }
 
 // NCCL may name a rank after the stall was said.
@@ -218,8 +235,8 @@ func TestTheRankThatDiffers(t *testing.T) {
 		others     []int
 		want       string
 	}{
-		"one spins, the others wait":     {gang.ActivityIdle, gang.ActivityBusy, []int{3}, pod(3) + ": the only rank that computes"},
-		"one waits, the others spin":     {gang.ActivityBusy, gang.ActivityIdle, []int{3}, pod(3) + ": the only rank that waits"},
+		"one spins, the others wait":     {gang.ActivityIdle, gang.ActivityBusy, []int{3}, pod(3) + ": the only rank that is not seen to wait"},
+		"one waits, the others spin":     {gang.ActivityBusy, gang.ActivityIdle, []int{3}, pod(3) + ": the only rank that uses no processor"},
 		"two are stopped":                {gang.ActivityBusy, gang.ActivityStopped, []int{1, 3}, pod(1) + ", " + pod(3) + ": stopped, by a signal or a debugger"},
 		"many are stopped":               {gang.ActivityBusy, gang.ActivityStopped, []int{1, 2, 3, 4, 5}, "llm-1-worker-1, llm-1-worker-2, llm-1-worker-3, llm-1-worker-4 and 1 more: stopped, by a signal or a debugger"},
 		"one is blocked":                 {gang.ActivityIdle, gang.ActivityBlocked, []int{0}, pod(0) + ": in the kernel, as for a file system or a device that does not answer"},

@@ -3,10 +3,7 @@
 package gang
 
 import (
-	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/instant"
@@ -25,36 +22,27 @@ type calls struct {
 // Activities returns what the processes of a pod do, by what they use, by the gang's collectives, and by its GPUs.
 func (g *Gang) Activities(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
 	c := g.collectives(s)
-	c.spin = func(p *Pod) bool { return g.Spins(s, p) }
+	c.spin = g.counting(s).spin
 	return c.does
 }
 
-// AllSpin reports whether the GPUs of all ranks execute kernels and move no data.
-func (g *Gang) AllSpin(s *v1alpha1.TrainingJobStatus) bool {
-	pods, all := g.heardRanks(s)
-	return all && !slices.ContainsFunc(pods, func(p *Pod) bool { return !g.Spins(s, p) })
-}
-
-// Spins reports whether the GPUs of a pod execute kernels and move no data, and began to since the gang runs. One that computes, or evaluates, on its GPUs moves data.
-func (g *Gang) Spins(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
-	running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning)
-	return IsTrue(s, v1alpha1.ConditionRunning) && !p.SpinsSince.Before(running.LastTransitionTime.Time)
-}
-
-// does is what the processes of a pod do. One whose GPUs spin waits. Where the others wait for some in a collective, they wait, or are waited for. Ranks that have launched as
+// does is what the processes of a pod do. Those whose GPUs spin wait. Where the others wait for some in a collective, they wait, or are waited for. Ranks that have launched as
 // many may all compute.
 func (c calls) does(p *Pod) Activity {
 	does := p.Process.Activity
-	if does == ActivityBusy && c.spin(p) {
-		does = ActivityIdle
-	}
-	switch {
-	case len(c.behind) == 0 || (does != ActivityBusy && does != ActivityIdle) || (c.phased != nil && !c.phased[p]):
+	if does != ActivityBusy && does != ActivityIdle {
 		return does
-	case c.behind[p]:
-		return ActivityBehind
 	}
-	return ActivityIdle
+	stand := len(c.behind) > 0 && (c.phased == nil || c.phased[p])
+	switch {
+	case stand && c.behind[p]:
+		return ActivityBehind
+	case c.spin(p):
+		return ActivitySpinning
+	case stand:
+		return ActivityIdle
+	}
+	return does
 }
 
 // collectives returns what all reporting ranks agree on: that collectives stand still, since when, and which pods are behind. It returns nothing where the collectives do
@@ -112,24 +100,45 @@ func byAddress(pods []*Pod) map[string]*Pod {
 	return at
 }
 
-// standStill returns what the processes of a pod do where collectives have stood still, and GPUs spun, for as long as it takes until they are a witness of a hang: for half
-// the time within which a step is overdue. Collectives are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
-func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
-	c := g.collectives(s)
-	phased, overdue, moved := map[*Pod]bool{}, time.Duration(0), time.Time{}
+// counting is what the ranks of a gang say of their steps.
+type counting struct {
+	now time.Time
+	// overdue is the longest time after which a step of one is, and moved when the last one came.
+	overdue time.Duration
+	moved   time.Time
+	// phased are the pods that say their phases.
+	phased map[*Pod]bool
+}
+
+// counting returns what the ranks say of their steps. What a new leader hears first may have been so for long.
+func (g *Gang) counting(s *v1alpha1.TrainingJobStatus) counting {
+	c := counting{now: g.Now, phased: map[*Pod]bool{}}
 	EachRank(g.Effective, func(r Rank) {
-		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
-			overdue = max(overdue, p.Training.Overdue)
-			phased[p], moved = p.Training.Phases, instant.Latest(moved, p.Training.MovedTime)
+		p := g.Pod(r)
+		if p == nil || p.Training == nil || p.Training.Epoch != s.Epoch {
+			return
+		}
+		c.overdue, c.phased[p] = max(c.overdue, p.Training.Overdue), p.Training.Phases
+		if p.Process == nil || !p.Training.MovedTime.Equal(p.Process.HeardSince) {
+			c.moved = instant.Latest(c.moved, p.Training.MovedTime)
 		}
 	})
-	if c.since.Add(overdue / 2).After(g.Now) {
+	return c
+}
+
+// spin reports whether the GPUs of a pod have executed kernels and moved no data for half the time within which a step is overdue. One that computes, or evaluates, on
+// its GPUs moves data. What spun while steps came says nothing, or is stale: words of steps, and clocks, may be late.
+func (c counting) spin(p *Pod) bool {
+	return !p.SpinsSince.IsZero() && !p.SpinsSince.Before(c.moved.Add(-c.overdue/2)) && !p.SpinsSince.Add(c.overdue/2).After(c.now)
+}
+
+// standStill returns what the processes of a pod do where collectives have stood still for as long as it takes until they are a witness of a hang: for half the time within
+// which a step is overdue. They are none for a rank that does not say its phases: it may evaluate, or write, while the others wait for it.
+func (g *Gang) standStill(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
+	c, counting := g.collectives(s), g.counting(s)
+	if c.since.Add(counting.overdue / 2).After(g.Now) {
 		c = calls{}
 	}
-	c.phased = phased
-	// What spun while steps came says nothing, or is stale. Words of steps, and clocks, may be late.
-	c.spin = func(p *Pod) bool {
-		return g.Spins(s, p) && !p.SpinsSince.Before(moved.Add(-overdue/2)) && !p.SpinsSince.Add(overdue/2).After(g.Now)
-	}
+	c.phased, c.spin = counting.phased, counting.spin
 	return c.does
 }

@@ -29,10 +29,13 @@ func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if g.hang == nil || g.hang.epoch != s.Epoch {
 		g.hang = g.findHang(s)
 	}
-	if g.hang.by == ActivityUnknown || g.hang.does(p) != g.hang.by {
+	if g.hang.by == ActivityUnknown {
 		return ActivityUnknown
 	}
-	return g.hang.by
+	if does := g.hang.does(p); does == g.hang.by || (does == ActivitySpinning && g.hang.by == ActivityIdle) {
+		return does
+	}
+	return ActivityUnknown
 }
 
 // HangsAlike reports whether all ranks of a gang do what one of them hangs by: a file system that they share does not answer, say.

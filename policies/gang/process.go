@@ -74,6 +74,8 @@ const (
 	ActivityBusy
 	// ActivityIdle means that they wait.
 	ActivityIdle
+	// ActivitySpinning means that they wait, by what their GPUs do: these execute kernels and move no data.
+	ActivitySpinning
 	// ActivityBlocked means that one waits in the kernel and cannot be interrupted, as for a file system that does not answer.
 	ActivityBlocked
 	// ActivityStopped means that one is stopped, by a signal or a debugger.

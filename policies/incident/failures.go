@@ -73,13 +73,14 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 // hangReasons are what is said of ranks that keep a gang from its steps.
 var hangReasons = map[gang.Activity]string{
 	gang.ActivityStopped: "Stopped", gang.ActivityBehind: "Behind", gang.ActivityBlocked: "Blocked", gang.ActivityIdle: "Idle",
+	gang.ActivitySpinning: "Spinning",
 }
 
 // hangClasses say whose fault ranks are that keep a gang from its steps. One that is stopped was stopped by a person or by a debugger, one that is behind may wait for the
 // GPU of another, and where all wait none is known to be to blame.
 var hangClasses = map[gang.Activity]v1alpha1.FailureClass{
 	gang.ActivityStopped: v1alpha1.ClassMaintenance, gang.ActivityBehind: v1alpha1.ClassMaintenance, gang.ActivityBlocked: v1alpha1.ClassInfrastructure,
-	gang.ActivityIdle: v1alpha1.ClassMaintenance,
+	gang.ActivityIdle: v1alpha1.ClassMaintenance, gang.ActivitySpinning: v1alpha1.ClassMaintenance,
 }
 
 // stalled is the failure of a rank that keeps its gang from its steps. Where all ranks do the same, none is to blame.
@@ -89,10 +90,8 @@ func (v *View) stalled(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (rules.Failur
 		return rules.Failure{}, false
 	}
 	f := v.FailureBy(s, p, v1alpha1.Stalled, hangClasses[does])
-	f.Details, f.Blameless = gang.Failure{Reason: hangReasons[does]}, does == gang.ActivityIdle || v.HangsAlike()
-	if does == gang.ActivityIdle && v.Spins(s, p) {
-		f.Details.Reason = "Spinning"
-	}
+	f.Details = gang.Failure{Reason: hangReasons[does]}
+	f.Blameless = does == gang.ActivityIdle || does == gang.ActivitySpinning || v.HangsAlike()
 	return f, true
 }
 

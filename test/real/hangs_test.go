@@ -42,7 +42,7 @@ var hangKinds = []hang{{
 		g.signal(g.spinning, syscall.SIGUSR1)
 	},
 	said: func(g *stalledGang, ranks []int) string {
-		return g.named(ranks) + ": the only rank that computes"
+		return g.named(ranks) + ": the only rank that is not seen to wait"
 	},
 }, {
 	name:   "computes, and NCCL is asked",
