@@ -14,7 +14,7 @@ const leastKernels, mostMemory = 95, 1
 // spinsAfter is how long a GPU has to spin until that is said: what jobs wait for all the time takes less.
 const spinsAfter = time.Minute
 
-// spin notes which GPUs spin, and since when.
+// spin notes which GPUs spin, and since when. Between polls that are as far apart nothing is known.
 func (p *poll) spin() {
 	p.next.spinning = nil
 	for e, values := range p.sample.Values {
@@ -22,7 +22,7 @@ func (p *poll) spin() {
 			continue
 		}
 		since, before := p.prev.spinning[e.ID]
-		if !before {
+		if !before || p.sample.Time.Sub(p.prev.Time) >= spinsAfter {
 			since = p.sample.Time
 		}
 		if p.next.spinning == nil {

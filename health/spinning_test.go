@@ -45,6 +45,13 @@ func TestAGPUThatSpins(t *testing.T) {
 	}
 }
 
+// What a GPU did while the agent did not poll is not known.
+func TestAGPUThatSpinsAfterAPause(t *testing.T) {
+	n := newNode().set(gpu0, fieldKernels, 100).set(gpu0, fieldMemory, 0).polls(3).spinsSince(t, "before", "1m0s")
+	n.Time = n.Time.Add(30 * time.Second)
+	n.poll().spinsSince(t, "a minute after the last poll", "none").polls(2).spinsSince(t, "later", "1m0s")
+}
+
 // A state is a value: what is evaluated later leaves it as it is.
 func TestSpinningStaysAsItWas(t *testing.T) {
 	n := newNode().set(gpu0, fieldKernels, 100).set(gpu0, fieldMemory, 0).polls(3)

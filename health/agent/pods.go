@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -14,6 +15,9 @@ import (
 
 // maxResources is the largest answer of the kubelet that is taken, in bytes.
 const maxResources = 16 << 20
+
+// kubeletTimeout is how long the kubelet may take to answer. The agent polls nothing meanwhile.
+const kubeletTimeout = 5 * time.Second
 
 // Kubelet asks the kubelet of the node, through its PodResources API.
 type Kubelet struct {
@@ -38,6 +42,8 @@ func (k *Kubelet) Close() error { return k.conn.Close() }
 // Holders are the pods that hold each device, as namespace/name, sorted, by the device's
 // id: a GPU's UUID, or that of a MIG device.
 func (k *Kubelet) Holders(ctx context.Context) (map[string][]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, kubeletTimeout)
+	defer cancel()
 	answer, err := podresources.NewPodResourcesListerClient(k.conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("ask the kubelet which pods hold which devices: %w", err)

@@ -34,6 +34,8 @@ func TestPublishesOnlyWhatChanged(t *testing.T) {
 	})
 	p := &Publisher{Client: c, Node: "n1", Source: "dcgm", Heartbeat: 5 * time.Minute}
 	well := v1alpha1.HealthSource{State: v1alpha1.HealthHealthy, BootID: "b"}
+	spinning := well
+	spinning.Spinning = []v1alpha1.SpinningPod{{Pod: "research/one", Since: metav1.NewTime(t0)}}
 	fault := []v1alpha1.HealthReport{{Source: "dcgm", Entity: "gpu/GPU-a", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0)}}
 	for _, look := range []struct {
 		what    string
@@ -50,6 +52,8 @@ func TestPublishesOnlyWhatChanged(t *testing.T) {
 		{"and still cannot", 8 * time.Minute, v1alpha1.HealthSource{State: v1alpha1.HealthUnknown, BootID: "b"}, fault, 0},
 		{"a heartbeat", 9 * time.Minute, v1alpha1.HealthSource{State: v1alpha1.HealthUnknown, BootID: "b"}, fault, 1},
 		{"it is well again", 10 * time.Minute, well, nil, 1},
+		{"a pod whose GPUs spin", 11 * time.Minute, spinning, nil, 1},
+		{"they spin on", 12 * time.Minute, spinning, nil, 0},
 	} {
 		writes = 0
 		wrote, err := p.Publish(t.Context(), t0.Add(look.after), look.source, look.reports)

@@ -66,7 +66,7 @@ func (g *stalledGang) playGPUs(states map[string]*dcgmsim.State) {
 	})
 }
 
-// playNode has a DCGM say how the GPUs of its node are used. A GPU of which no program says anything executes no kernel.
+// playNode has a DCGM say how the GPUs of its node are used. A GPU of which no program has said anything executes no kernel.
 func playNode(state *dcgmsim.State, folder, node string) {
 	for gpu := range GPUsPerNode {
 		kernels, memory := 0, 0
