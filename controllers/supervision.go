@@ -134,8 +134,16 @@ func progressOf(report supervisors.Report) *gang.TrainingProgress {
 		FirstStep: p.FirstStep, FirstStepAfter: time.Duration(p.GetFirstStepMicros()) * time.Microsecond, Phases: p.GetPhases(),
 		StepTime: time.Duration(p.GetStepMicros()) * time.Microsecond, Overdue: time.Duration(p.GetOverdueMicros()) * time.Microsecond,
 		Expected:  time.Duration(p.GetExpectedMicros()) * time.Microsecond,
-		MovedTime: report.MovedTime,
+		MovedTime: report.MovedTime, SaidTime: timeOf(p.GetMovedMicros()),
 	}
+}
+
+// timeOf is a time of the wire; zero for 0, which is none.
+func timeOf(micros int64) time.Time {
+	if micros == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }
 
 // exitOf tells of an exit as the kubelet does of a container's; nil for none, and for one that is no failure.

@@ -55,9 +55,9 @@ func TestReportsAreTakenForThoseOfContainers(t *testing.T) {
 
 func TestWhatProgramsSay(t *testing.T) {
 	check.Equal(t, "of one that says nothing", nil, progressOf(supervisors.Report{Epoch: 3}))
-	said := &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT, Step: new(int64(7)), TotalSteps: new(int64(9)), CheckpointStep: new(int64(5)), FirstStep: new(int64(3)), FirstStepMicros: 5e6, StepMicros: 2e6, ExpectedMicros: 3e6, OverdueMicros: 4e6}
+	said := &wire.Progress{Phase: wire.Phase_PHASE_CHECKPOINT, Step: new(int64(7)), TotalSteps: new(int64(9)), CheckpointStep: new(int64(5)), FirstStep: new(int64(3)), FirstStepMicros: 5e6, StepMicros: 2e6, ExpectedMicros: 3e6, OverdueMicros: 4e6, MovedMicros: 6e6}
 	check.Equal(t, "the last word of one", &gang.TrainingProgress{
 		Epoch: 3, Phase: v1alpha1.PhaseCheckpoint, Step: new(int64(7)), TotalSteps: new(int64(9)), CheckpointStep: new(int64(5)), FirstStep: new(int64(3)), StepTime: 2 * time.Second,
-		Expected: 3 * time.Second, Overdue: 4 * time.Second, FirstStepAfter: 5 * time.Second,
+		Expected: 3 * time.Second, Overdue: 4 * time.Second, FirstStepAfter: 5 * time.Second, SaidTime: time.Unix(6, 0).UTC(),
 	}, progressOf(supervisors.Report{Epoch: 3, State: wire.State_STATE_SUCCEEDED, Progress: said}))
 }

@@ -262,9 +262,24 @@ func TestHangs(t *testing.T) {
 			s.do(gang.ActivityBusy, gang.ActivityBusy)
 			s.spin(0, 0, 1, 2).after(40 * time.Second)
 			s.Pods[0].Process.HeardSince, s.Pods[0].Training.MovedTime = s.Now, s.Now
+			s.after(10 * time.Second)
+			s.Pods[0].Process.HeardSince = s.Now // and its stream drops once
 			s.after(time.Minute).decide()
 			return s
 		}, []v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
+		"the GPUs of all that have some spin": {func() *scene { return hanging(gang.ActivityBusy, []int{1, 2}, restart).spin(time.Minute, 1, 2) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0-2"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
+		"the GPUs of all spun while steps came, and another leader hears of them": {scene: func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Hour, 0, 1, 2)
+			s.Pods[0].Process.HeardSince, s.Pods[0].Training.MovedTime = s.Now, s.Now
+			return s.after(2 * time.Minute)
+		}},
+		"the GPUs of all spin, and a supervisor does not say when the last step was": {scene: func() *scene {
+			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1, 2)
+			s.Pods[0].Training.SaidTime = time.Time{}
+			return s
+		}},
+		"the GPU of the only rank spins": {scene: func() *scene { return hangingOf(1, gang.ActivityBusy, []int{0}, restart).spin(time.Minute, 0) }},
 		"one is behind, and another mesh moves": {scene: func() *scene {
 			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
 			s.Pods[2].Process.Collectives = &gang.Collectives{}
@@ -288,7 +303,7 @@ func TestHangs(t *testing.T) {
 			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(29*time.Second, 2)
 		}},
 		"the GPU of one has spun while steps came": {scene: func() *scene {
-			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(91*time.Second, 2)
+			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(90*time.Second, 2)
 		}},
 		"the GPU of one is said to spin since long before the last step": {scene: func() *scene {
 			return hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).spin(time.Minute, 0, 1).spin(2*time.Hour, 2)

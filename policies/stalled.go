@@ -30,7 +30,7 @@ func (j job) describeStalled(s *v1alpha1.TrainingJobStatus) {
 	due, step := j.stepDue(s)
 	switch {
 	case c != nil && c.Status == metav1.ConditionTrue && j.standsStill(s, c.LastTransitionTime.Time):
-		if told := j.differing(s); isWitnessed(told) && !isWitnessed(c.Message) {
+		if told := j.differing(s); witness(told) > witness(c.Message) {
 			since, _, _ := strings.Cut(c.Message, ";")
 			j.SetCondition(s, v1alpha1.ConditionStalled, true, v1alpha1.ReasonNoSteps, since+told)
 		}
@@ -131,9 +131,14 @@ var activityStories = map[gang.Activity]string{
 // spinning is what is said where the processors show nothing.
 const spinning = " execute kernels and move no data, as in a collective"
 
-// isWitnessed reports whether what is said of a gang is known by more than its processes.
-func isWitnessed(told string) bool {
-	return strings.HasSuffix(told, activityStories[gang.ActivityBehind]) || strings.HasSuffix(told, spinning)
+// witness is how good what is said of a gang is: what is said later replaces what is worse. NCCL names the rank, the kernel one that may be, and GPUs that spin name none.
+func witness(told string) int {
+	for i, story := range []string{activityStories[gang.ActivityBehind], activityStories[gang.ActivityStopped], activityStories[gang.ActivityBlocked], spinning} {
+		if strings.HasSuffix(told, story) {
+			return 4 - i
+		}
+	}
+	return 0
 }
 
 // differing names the ranks that are not heard, or whose processes are stopped or blocked, or else the only one that does something else than all others.
@@ -169,7 +174,7 @@ func waiting(ranks map[gang.Activity][]string, heard int) string {
 		told = named(ranks[gang.ActivityIdle], activityStories[gang.ActivityIdle])
 	}
 	switch {
-	case busy == 0 && spin > 0:
+	case spin > 0 && idle+spin == heard:
 		return fmt.Sprintf("%s; the GPUs of %d ranks%s", told, spin, spinning)
 	case told != "":
 		return told

@@ -114,6 +114,44 @@ func TestTheGPUsOfAllRanksThatHaveSomeSpin(t *testing.T) {
 		"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
 }
 
+// A rank without an agent on its node does not differ by that from those that wait like it.
+func TestTheGPUsOfRanksThatUseNoProcessorSpin(t *testing.T) {
+	s := counting(4)
+	s.do(gang.ActivityIdle, gang.ActivityIdle)
+	s.spin(0, 1, 2, 3).after(time.Minute).decide()
+	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; the processes of all ranks do the same", s.stalled())
+}
+
+// Nothing is said of all ranks where of one it is not known what it does.
+func TestTheGPUsSpinBesideARankOfAnotherVersion(t *testing.T) {
+	s := counting(3)
+	s.do(gang.ActivityBusy, gang.ActivityUnknown, 0)
+	s.spin(0, 1, 2).after(time.Minute).decide()
+	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; 0 ranks use a processor, 2 wait", s.stalled())
+}
+
+// What names a rank is not replaced by what names none, and what NCCL says replaces all.
+func TestAStallOfWhichMoreIsKnownLater(t *testing.T) {
+	const of = "a training step is overdue, by the steps before it, since step 120; "
+	s := counting(4)
+	s.do(gang.ActivityBusy, gang.ActivityBlocked, 1)
+	s.after(time.Minute).decide()
+	blocked := of + "llm-1-worker-1: in the kernel, as for a file system or a device that does not answer"
+	check.Equal(t, "at first", blocked, s.stalled())
+	s.do(gang.ActivityBusy, gang.ActivityIdle, 1)
+	s.spin(time.Minute, 0, 1, 2, 3).after(10 * time.Second).decide()
+	check.Equal(t, "once GPUs are known to spin", blocked, s.stalled())
+	s.behind(0, 2).after(10 * time.Second).decide()
+	check.Equal(t, "by NCCL", of+"llm-1-worker-2: behind in a collective, by NCCL RAS", s.stalled())
+
+	s = counting(4)
+	s.do(gang.ActivityBusy, gang.ActivityBusy)
+	s.spin(0, 0, 1, 2, 3).after(time.Minute).decide()
+	check.Equal(t, "by GPUs", of+"the GPUs of 4 ranks execute kernels and move no data, as in a collective", s.stalled())
+	s.behind(0, 2).after(10 * time.Second).decide()
+	check.Equal(t, "by NCCL, later", of+"llm-1-worker-2: behind in a collective, by NCCL RAS", s.stalled())
+}
+
 // NCCL may name a rank after the stall was said.
 func TestAStallOfWhichNCCLKnowsMore(t *testing.T) {
 	s := counting(3)

@@ -17,7 +17,7 @@ import (
 
 // says has the program of a pod say how far it is.
 func (s *scene) says(i int, p gang.TrainingProgress) {
-	p.Epoch = s.status().Epoch
+	p.Epoch, p.SaidTime = s.status().Epoch, s.Now
 	s.Pods[i].Training = &p
 }
 

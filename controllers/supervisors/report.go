@@ -69,7 +69,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Epoch: m.GetEpoch(), State: m.GetState(), Exit: exitOf(m.GetExit(), now),
 		LastExit: exitOf(m.GetLastExit(), now), LastExitEpoch: m.GetLastExitEpoch(),
 		Stopped: timeOf(m.GetStoppedMicros(), now), AtBarrier: timeOf(m.GetBarrierMicros(), now), Started: timeOf(m.GetStartedMicros(), now),
-		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress()), Activity: m.GetActivity(), Waits: waitsOf(m.GetWaits()),
+		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress(), now), Activity: m.GetActivity(), Waits: waitsOf(m.GetWaits()),
 		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), mostAddresses), Hosts: int(m.GetCollectives().GetHosts()),
 	}
 	if m.GetCollectives().GetStill() {
@@ -112,7 +112,7 @@ const (
 )
 
 // progressOf is what a program may say. Where a number is none that the API takes, nothing that it says counts.
-func progressOf(p *wire.Progress) *wire.Progress {
+func progressOf(p *wire.Progress, now time.Time) *wire.Progress {
 	if p == nil || min(p.GetStep(), p.GetFirstStep(), p.GetTotalSteps(), p.GetCheckpointStep(), int64(p.GetPercent()), p.GetStepMicros(), p.GetFirstStepMicros()) < 0 ||
 		p.GetPercent() > 100 || max(p.GetStepMicros(), p.GetOverdueMicros(), p.GetExpectedMicros(), p.GetFirstStepMicros()) > longestStep.Microseconds() ||
 		min(p.GetOverdueMicros(), p.GetExpectedMicros()) < 0 {
@@ -121,6 +121,9 @@ func progressOf(p *wire.Progress) *wire.Progress {
 	out := &wire.Progress{ // of fields that are not known nothing is kept
 		Phase: p.GetPhase(), Phases: p.GetPhases(), Step: p.Step, FirstStep: p.FirstStep, TotalSteps: p.TotalSteps, CheckpointStep: p.CheckpointStep, Percent: p.Percent, StepMicros: p.GetStepMicros(),
 		FirstStepMicros: p.GetFirstStepMicros(),
+	}
+	if !timeOf(p.GetMovedMicros(), now).IsZero() {
+		out.MovedMicros = p.GetMovedMicros()
 	}
 	if p.GetOverdueMicros() > 0 {
 		out.OverdueMicros = max(p.GetOverdueMicros(), soonestOverdue.Microseconds())

@@ -43,6 +43,17 @@ func TestWaitsThatAreImpossible(t *testing.T) {
 	check.Equal(t, "possible", &Waits{0, 100}, r.Waits)
 }
 
+// When a program moved is not known by a clock that is ahead.
+func TestWhenAProgramMoved(t *testing.T) {
+	for moved, want := range map[int64]int64{
+		0: 0, -1: 0, t0.UnixMicro(): t0.UnixMicro(), t0.Add(maxSkew).UnixMicro(): t0.Add(maxSkew).UnixMicro(), t0.Add(maxSkew).UnixMicro() + 1: 0, math.MaxInt64: 0,
+	} {
+		r, err := reportOf(&wire.Report{State: wire.State_STATE_RUNNING, Progress: &wire.Progress{MovedMicros: moved}}, t0)
+		must(t, err)
+		check.Equal(t, fmt.Sprint(moved), want, r.Progress.GetMovedMicros())
+	}
+}
+
 // What no program can mean would be refused by the API server, with all else that the status says.
 func TestProgressThatTheAPITakes(t *testing.T) {
 	for name, tc := range map[string]struct {

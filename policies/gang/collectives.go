@@ -30,16 +30,15 @@ func (g *Gang) Activities(s *v1alpha1.TrainingJobStatus) func(*Pod) Activity {
 // many may all compute.
 func (c calls) does(p *Pod) Activity {
 	does := p.Process.Activity
-	if does != ActivityBusy && does != ActivityIdle {
-		return does
+	if does == ActivityBusy && c.spin(p) {
+		does = ActivitySpinning
 	}
-	stand := len(c.behind) > 0 && (c.phased == nil || c.phased[p])
 	switch {
-	case stand && c.behind[p]:
+	case len(c.behind) == 0 || (does != ActivityBusy && does != ActivityIdle && does != ActivitySpinning) || (c.phased != nil && !c.phased[p]):
+		return does
+	case c.behind[p]:
 		return ActivityBehind
-	case c.spin(p):
-		return ActivitySpinning
-	case stand:
+	case does == ActivityBusy:
 		return ActivityIdle
 	}
 	return does
@@ -100,36 +99,45 @@ func byAddress(pods []*Pod) map[string]*Pod {
 	return at
 }
 
+// wordsLate is how late words of steps may be, and how far clocks of nodes may differ: less than the minute after which GPUs are said to spin.
+const wordsLate = 30 * time.Second
+
 // counting is what the ranks of a gang say of their steps.
 type counting struct {
 	now time.Time
-	// overdue is the longest time after which a step of one is, and moved when the last one came.
+	// overdue is the longest time after which a step of one is.
 	overdue time.Duration
-	moved   time.Time
+	// moved is when the last word of a step or a phase came, by the clocks of nodes. It is not known, as of supervisors of another version, where it is not dated.
+	moved time.Time
+	dated bool
 	// phased are the pods that say their phases.
 	phased map[*Pod]bool
+	// alone reports whether the gang has one rank, whose GPU waits for no other.
+	alone bool
 }
 
-// counting returns what the ranks say of their steps. What a new leader hears first may have been so for long.
+// counting returns what the ranks say of their steps.
 func (g *Gang) counting(s *v1alpha1.TrainingJobStatus) counting {
-	c := counting{now: g.Now, phased: map[*Pod]bool{}}
+	c, ranks := counting{now: g.Now, dated: true, phased: map[*Pod]bool{}}, 0
 	EachRank(g.Effective, func(r Rank) {
-		p := g.Pod(r)
-		if p == nil || p.Training == nil || p.Training.Epoch != s.Epoch {
+		if !g.IsSupervised(r.Task) {
 			return
 		}
-		c.overdue, c.phased[p] = max(c.overdue, p.Training.Overdue), p.Training.Phases
-		if p.Process == nil || !p.Training.MovedTime.Equal(p.Process.HeardSince) {
-			c.moved = instant.Latest(c.moved, p.Training.MovedTime)
+		ranks++
+		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
+			c.overdue, c.moved = max(c.overdue, p.Training.Overdue), instant.Latest(c.moved, p.Training.SaidTime)
+			c.dated = c.dated && (!p.Training.SaidTime.IsZero() || (p.Training.Step == nil && p.Training.Phase == ""))
+			c.phased[p] = p.Training.Phases
 		}
 	})
+	c.alone = ranks == 1
 	return c
 }
 
 // spin reports whether the GPUs of a pod have executed kernels and moved no data for half the time within which a step is overdue. One that computes, or evaluates, on
-// its GPUs moves data. What spun while steps came says nothing, or is stale: words of steps, and clocks, may be late.
+// its GPUs moves data. What spun before the last step says nothing, or is stale.
 func (c counting) spin(p *Pod) bool {
-	return !p.SpinsSince.IsZero() && !p.SpinsSince.Before(c.moved.Add(-c.overdue/2)) && !p.SpinsSince.Add(c.overdue/2).After(c.now)
+	return !c.alone && c.dated && p.SpinsSince.After(c.moved.Add(-wordsLate)) && !p.SpinsSince.Add(c.overdue/2).After(c.now)
 }
 
 // standStill returns what the processes of a pod do where collectives have stood still for as long as it takes until they are a witness of a hang: for half the time within

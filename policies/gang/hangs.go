@@ -32,8 +32,8 @@ func (g *Gang) HangsBy(s *v1alpha1.TrainingJobStatus, p *Pod) Activity {
 	if g.hang.by == ActivityUnknown {
 		return ActivityUnknown
 	}
-	if does := g.hang.does(p); does == g.hang.by || (does == ActivitySpinning && g.hang.by == ActivityIdle) {
-		return does
+	if does := g.hang.does(p); does == g.hang.by || (does == ActivityIdle && g.hang.by == ActivitySpinning) {
+		return g.hang.by
 	}
 	return ActivityUnknown
 }
@@ -80,6 +80,8 @@ func hangBy(seen map[Activity]int) Activity {
 		return ActivityBlocked
 	case seen[ActivityBehind] > 0:
 		return ActivityBehind
+	case seen[ActivitySpinning] > 0: // and others may wait
+		return ActivitySpinning
 	}
 	return ActivityIdle
 }

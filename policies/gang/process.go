@@ -74,7 +74,7 @@ const (
 	ActivityBusy
 	// ActivityIdle means that they wait.
 	ActivityIdle
-	// ActivitySpinning means that they wait, by what their GPUs do: these execute kernels and move no data.
+	// ActivitySpinning means that they use a processor and wait, by what their GPUs do: these execute kernels and move no data.
 	ActivitySpinning
 	// ActivityBlocked means that one waits in the kernel and cannot be interrupted, as for a file system that does not answer.
 	ActivityBlocked
@@ -103,6 +103,8 @@ type TrainingProgress struct {
 	StepTime, Expected, Overdue time.Duration
 	// MovedTime is when the manager first heard of the step and the phase.
 	MovedTime time.Time
+	// SaidTime is when the program said these, by the clock of its node; zero where that is not known.
+	SaidTime time.Time
 }
 
 // IsEmpty reports whether the program has said nothing at all.

@@ -257,7 +257,7 @@ func FuzzPrinted(f *testing.F) {
 			}
 			said := l.Last()
 			if said != nil { // by the clock
-				said.StepMicros, said.ExpectedMicros, said.OverdueMicros = 0, 0, 0
+				said.StepMicros, said.ExpectedMicros, said.OverdueMicros, said.MovedMicros = 0, 0, 0, 0
 			}
 			return said
 		}

@@ -20,6 +20,8 @@ type Listener struct {
 	// began is when the program was started, and firstAfter how long after that it said its first step; zero while that is not known.
 	began      time.Time
 	firstAfter time.Duration
+	// moved is when it said another step or phase; zero before that.
+	moved time.Time
 }
 
 // Reset forgets what an earlier program has said, save how long its steps took. Another one starts now.
@@ -27,7 +29,7 @@ func (l *Listener) Reset(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.run++
-	l.began, l.firstAfter = now, 0
+	l.began, l.firstAfter, l.moved = now, 0, time.Time{}
 	l.said, l.pace = nil, pace{phases: l.pace.phases, took: l.pace.took, most: l.pace.most}
 }
 
@@ -48,6 +50,9 @@ func (l *Listener) Last() *wire.Progress {
 	last := proto.CloneOf(l.said)
 	if l.pace.heard > 0 {
 		last.FirstStep, last.FirstStepMicros = new(l.pace.first), l.firstAfter.Microseconds()
+	}
+	if !l.moved.IsZero() {
+		last.MovedMicros = l.moved.UnixMicro()
 	}
 	expected, overdue := l.pace.limits()
 	last.Phases = l.pace.phases
@@ -90,6 +95,7 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	proto.Merge(l.said, p)
 	if l.said.GetPhase() != before.GetPhase() {
 		l.pace.phase(now)
+		l.moved = now
 	}
 	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {
@@ -97,5 +103,6 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 			l.firstAfter = now.Sub(l.began)
 		}
 		l.pace.step(now, before.GetStep(), *p.Step)
+		l.moved = now
 	}
 }

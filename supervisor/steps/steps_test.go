@@ -27,11 +27,11 @@ func must(t testing.TB, err error) {
 
 func step(n int64) *wire.Progress { return &wire.Progress{Step: &n} }
 
-// same leaves out the first step.
+// same leaves out the first step, and when the last one was said.
 func same(t *testing.T, what string, want, got *wire.Progress) {
 	t.Helper()
 	if got != nil {
-		got.FirstStep = nil
+		got.FirstStep, got.MovedMicros = nil, 0
 	}
 	if !proto.Equal(want, got) {
 		t.Errorf("%s: want %v, got %v", what, want, got)
@@ -46,6 +46,33 @@ func TestWhatIsNotNamedStays(t *testing.T) {
 	l.hear(0, t0, step(7))
 	l.hear(0, t0, &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE})
 	same(t, "said", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE, Phases: true, Step: new(int64(7)), TotalSteps: new(int64(50))}, l.Last())
+}
+
+// What is said again, and what says neither a step nor a phase, is no move.
+func TestWhenTheProgramMoved(t *testing.T) {
+	var l Listener
+	for i, said := range []struct {
+		what  string
+		said  *wire.Progress
+		moved int // in seconds
+	}{
+		{"a checkpoint", &wire.Progress{CheckpointStep: new(int64(5))}, -1},
+		{"a step", step(7), 1},
+		{"the same step", step(7), 1},
+		{"how many there will be", &wire.Progress{TotalSteps: new(int64(9))}, 1},
+		{"a phase", &wire.Progress{Phase: wire.Phase_PHASE_EVALUATE}, 4},
+		{"the next step", step(8), 5},
+	} {
+		l.hear(0, t0.Add(time.Duration(i)*time.Second), said.said)
+		want := int64(0)
+		if said.moved >= 0 {
+			want = t0.Add(time.Duration(said.moved) * time.Second).UnixMicro()
+		}
+		check.Equal(t, said.what, want, l.Last().GetMovedMicros())
+	}
+	l.Reset(t0)
+	l.hear(1, t0, &wire.Progress{TotalSteps: new(int64(9))})
+	check.Equal(t, "of the next program", 0, l.Last().GetMovedMicros())
 }
 
 // The step of a checkpoint is none that the next one is expected after: every rank may see the checkpoint.

@@ -526,8 +526,10 @@ type Progress struct {
 	Phases bool `protobuf:"varint,10,opt,name=phases,proto3" json:"phases,omitempty"`
 	// First_step_micros is how long after the program was started it said the first step, in microseconds; 0 where it has said none.
 	FirstStepMicros int64 `protobuf:"varint,11,opt,name=first_step_micros,json=firstStepMicros,proto3" json:"first_step_micros,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Moved_micros is when the program said another step or phase, in microseconds since the Unix epoch by the clock of the node; 0 before that.
+	MovedMicros   int64 `protobuf:"varint,12,opt,name=moved_micros,json=movedMicros,proto3" json:"moved_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Progress) Reset() {
@@ -633,6 +635,13 @@ func (x *Progress) GetPhases() bool {
 func (x *Progress) GetFirstStepMicros() int64 {
 	if x != nil {
 		return x.FirstStepMicros
+	}
+	return 0
+}
+
+func (x *Progress) GetMovedMicros() int64 {
+	if x != nil {
+		return x.MovedMicros
 	}
 	return 0
 }
@@ -878,7 +887,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\vCollectives\x12\x14\n" +
 	"\x05still\x18\x01 \x01(\bR\x05still\x12\x16\n" +
 	"\x06behind\x18\x02 \x03(\fR\x06behind\x12\x14\n" +
-	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\xec\x03\n" +
+	"\x05hosts\x18\x03 \x01(\x05R\x05hosts\"\x8f\x04\n" +
 	"\bProgress\x123\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1d.lockstep.supervisor.v1.PhaseR\x05phase\x12\x17\n" +
 	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12$\n" +
@@ -894,7 +903,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"first_step\x18\t \x01(\x03H\x04R\tfirstStep\x88\x01\x01\x12\x16\n" +
 	"\x06phases\x18\n" +
 	" \x01(\bR\x06phases\x12*\n" +
-	"\x11first_step_micros\x18\v \x01(\x03R\x0ffirstStepMicrosB\a\n" +
+	"\x11first_step_micros\x18\v \x01(\x03R\x0ffirstStepMicros\x12!\n" +
+	"\fmoved_micros\x18\f \x01(\x03R\vmovedMicrosB\a\n" +
 	"\x05_stepB\x0e\n" +
 	"\f_total_stepsB\x12\n" +
 	"\x10_checkpoint_stepB\n" +
