@@ -85,6 +85,10 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	if report.Hosts > 0 {
 		p.Process.Collectives = &gang.Collectives{Hosts: report.Hosts, StillSince: report.StillTime, Behind: texts(report.Behind)}
 	}
+	p.Process.ResumeStep = report.ResumeStep
+	if c := report.Checkpoints; c != nil {
+		p.Process.Checkpoints = &gang.Checkpoints{Own: c.Own, Shared: c.Shared}
+	}
 	if exit := exitOf(report.Exit, container); exit != nil {
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
@@ -183,7 +187,7 @@ func (a *actor) order(plan *policies.Plan) {
 		}
 	}
 	hub.Order(job, supervisors.Order{
-		Epoch: plan.Order.Epoch, Start: plan.Order.Start, Resume: plan.Order.Epoch > 1, RestartReason: plan.Order.Reason,
+		Epoch: plan.Order.Epoch, Start: plan.Order.Start, Resume: plan.Order.Epoch > 1, ResumeStep: plan.Order.ResumeStep, RestartReason: plan.Order.Reason,
 		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release, Keep: plan.Order.Keep, Stalled: plan.Order.Stalled,
 	})
 }

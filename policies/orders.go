@@ -14,6 +14,8 @@ type Order struct {
 	Epoch int64
 	// Start reports whether nothing of an earlier epoch is left of any rank, so that programs start.
 	Start bool
+	// ResumeStep is the newest step that every rank can resume from; 0 where that is not known.
+	ResumeStep int64
 	// Reason is the trigger of the incident that raised the epoch; empty in the first one.
 	Reason string
 	// HyperNode is home.
@@ -33,6 +35,9 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 		return nil
 	}
 	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: j.actsOnStall(s) && !j.DryRun}
+	if o.Start && s.Epoch > 1 {
+		o.ResumeStep = j.ResumeStep(s)
+	}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode
 	}

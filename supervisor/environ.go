@@ -14,17 +14,24 @@ const (
 	envResume        = "LOCKSTEP_RESUME"
 	envRestartReason = "LOCKSTEP_RESTART_REASON"
 	envHyperNode     = "LOCKSTEP_HYPERNODE"
+	envResumeStep    = "LOCKSTEP_RESUME_STEP"
+	envResumeFrom    = "LOCKSTEP_RESUME_FROM"
 )
 
-// environ is the container's environment with the contract of the epoch.
-func environ(container []string, a epoch.Start) []string {
+// environ is the container's environment with the contract of the epoch. Folder has a checkpoint of the order's step.
+func environ(container []string, a epoch.Start, folder func(step int64) string) []string {
 	out := with(slices.Clone(container), envEpoch, strconv.FormatInt(a.Epoch, 10))
 	if a.Order == nil {
 		return out
 	}
 	out = with(out, envResume, strconv.FormatBool(a.Order.Resume))
 	out = with(out, envRestartReason, a.Order.RestartReason)
-	return with(out, envHyperNode, a.Order.HyperNode)
+	out = with(out, envHyperNode, a.Order.HyperNode)
+	if step := a.Order.ResumeStep; step > 0 {
+		out = with(out, envResumeStep, strconv.FormatInt(step, 10))
+		out = with(out, envResumeFrom, folder(step))
+	}
+	return out
 }
 
 // with sets a variable, once.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/supervisor/checkpoints"
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/process"
 	"github.com/lockstep-dev/lockstep/supervisor/progress"
@@ -57,6 +58,8 @@ type Options struct {
 	PythonStacks bool
 	// CheckpointFile is the file or folder that changes with each checkpoint; empty where none is known.
 	CheckpointFile string
+	// CheckpointTiers are the folders of checkpoints, as JSON; empty where none are known.
+	CheckpointTiers string
 	// LogPatterns are those of lines that say how far the program is, as JSON; empty where its output is not looked at.
 	LogPatterns string
 	// Process and Stream are completed by Run: their functions and logs are its own.
@@ -74,6 +77,7 @@ type supervisor struct {
 	keeper  *process.Keeper
 	client  *stream.Client
 	watcher *progress.Watcher
+	tiers   *checkpoints.Tiers
 	events  chan epoch.Event
 
 	// steps is what the program says, and file and printed are two of the ways in which it does; printed is nil without patterns.
@@ -106,9 +110,14 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		return 0, err
 	}
 	first := max(o.Epoch, kept)
+	tiers, err := checkpoints.New(o.CheckpointTiers)
+	if err != nil { // which may be of a later version
+		o.Log.Error("Checkpoints are not looked for", "error", err)
+	}
 	s := &supervisor{
 		Options: o,
-		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout}),
+		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout, Checkpoints: tiers.Look()}),
+		tiers:   tiers,
 		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
 		steps:   &steps.Listener{},
@@ -248,9 +257,15 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Start:
 		return s.start(a)
 	case epoch.Stop:
-		go s.answer(s.afterStacks(a.Reason, true, s.keeper.Stop), epoch.Gone{})
+		go func() {
+			s.afterStacks(a.Reason, true, s.keeper.Stop)()
+			s.events <- epoch.Gone{}
+		}()
 	case epoch.Clean:
-		go s.answer(s.keeper.Clean, epoch.Cleaned{})
+		go func() {
+			s.keeper.Clean()
+			s.events <- epoch.Cleaned{Checkpoints: s.tiers.Look()}
+		}()
 	case epoch.Forward:
 		if a.Reason == "" {
 			s.keeper.Forward(a.Signal)
@@ -277,11 +292,6 @@ func (s *supervisor) afterStacks(reason string, asksRAS bool, do func()) func() 
 	}
 }
 
-func (s *supervisor) answer(act func(), e epoch.Event) {
-	act()
-	s.events <- e
-}
-
 // persist keeps an epoch. Where it cannot, the program starts, and orders are followed, all the same: a disk that is full should not keep
 // a gang from training, and only a container that starts again without a manager would need the file.
 func (s *supervisor) persist(e int64) {
@@ -295,7 +305,7 @@ func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 	s.clearTerminationLog()
 	s.watcher.Reset()
 	s.forget()
-	err := s.startProgram(environ(s.Environ, a))
+	err := s.startProgram(environ(s.Environ, a, s.tiers.Folder))
 	if err == nil {
 		return nil
 	}

@@ -34,7 +34,62 @@ type Supervisor struct {
 	// progress is how it is seen that the program makes progress, beside what the program says itself.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
+
+	// checkpointTiers are the folders that the program saves checkpoints in, the fastest to read first. From the second run on, where every rank can read a checkpoint of one
+	// step, all programs find the newest such step in LOCKSTEP_RESUME_STEP, and in LOCKSTEP_RESUME_FROM the first folder in which their own rank can read it.
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MaxItems=4
+	// +optional
+	CheckpointTiers []CheckpointTier `json:"checkpointTiers,omitempty"`
 }
+
+// CheckpointTier is a folder of checkpoints. Each is an entry whose name ends in its step, before an extension: step-1200.pt, checkpoint-1200, iter_0001200. Names that begin
+// with tmp or a dot, and extensions such as tmp and part, are those of checkpoints that are not whole.
+type CheckpointTier struct {
+	// path is the absolute path of the folder, as the program's container sees it. It cannot be in /dev/shm, which is cleared between runs.
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && self != '/dev/shm' && !self.startsWith('/dev/shm/')",message="path has to be an absolute path outside /dev/shm, as in /checkpoints: for memory, mount an emptyDir of medium Memory elsewhere"
+	Path string `json:"path"`
+	// scope says who sees the folder, and how long it stays: Pod is of the rank alone, and lost with its pod, as an emptyDir; Node is of the rank alone, and stays on
+	// the node, as a hostPath; Shared is seen by every rank.
+	// +required
+	Scope CheckpointScope `json:"scope"`
+	// format says which entries are whole checkpoints: Named, every one; Megatron, the folders iter_* up to the step in latest_checkpointed_iteration.txt; DCP, the
+	// folders in which torch.distributed.checkpoint has written .metadata, its last file.
+	// +kubebuilder:default=Named
+	// +optional
+	Format CheckpointFormat `json:"format,omitempty"`
+}
+
+// CheckpointScope says who sees a folder of checkpoints.
+// +kubebuilder:validation:Enum=Pod;Node;Shared
+type CheckpointScope string
+
+// Who sees a folder.
+const (
+	// CheckpointScopePod is for a folder of one rank that is lost with its pod.
+	CheckpointScopePod CheckpointScope = "Pod"
+	// CheckpointScopeNode is for a folder of one rank that stays on its node.
+	CheckpointScopeNode CheckpointScope = "Node"
+	// CheckpointScopeShared is for a folder that every rank sees.
+	CheckpointScopeShared CheckpointScope = "Shared"
+)
+
+// CheckpointFormat says which entries of a folder are whole checkpoints.
+// +kubebuilder:validation:Enum=Named;Megatron;DCP
+type CheckpointFormat string
+
+// Formats of checkpoints.
+const (
+	// CheckpointNamed counts every entry.
+	CheckpointNamed CheckpointFormat = "Named"
+	// CheckpointMegatron counts those of Megatron-LM that its tracker has reached.
+	CheckpointMegatron CheckpointFormat = "Megatron"
+	// CheckpointDCP counts those of torch.distributed.checkpoint with metadata.
+	CheckpointDCP CheckpointFormat = "DCP"
+)
 
 // Survivors says what becomes of programs that run while another one is restarted.
 // +kubebuilder:validation:Enum=Restart;Keep

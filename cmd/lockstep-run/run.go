@@ -87,6 +87,7 @@ func bind(o *supervisor.Options) *flag.FlagSet {
 	flags.DurationVar(&o.Process.GPUMemoryTimeout, "gpu-memory-timeout", 50*time.Second, "how long to wait for the GPUs' memory to be free, below 512 MiB by nvidia-smi, before the next start; 0 for no wait")
 	flags.StringVar(&o.Process.SharedMemory, "shared-memory", "/dev/shm", "folder where files that the program made, and that nobody has open or mapped, are removed before the next start; empty for none")
 	flags.StringVar(&o.CheckpointFile, "checkpoint-file", "", "file or folder that changes with each checkpoint of the program; empty where progress is not watched")
+	flags.StringVar(&o.CheckpointTiers, "checkpoint-tiers", "", "folders of checkpoints, the fastest first: a JSON list of objects with path, scope (Pod, Node or Shared) and format (Named, Megatron or DCP)")
 	flags.StringVar(&o.LogPatterns, "log-patterns", "", "lines of the program that say how far it is: a JSON object of preset (HuggingFace, Megatron or NeMo), or of the regular expressions trainingStep, checkpointSave and checkpointDone")
 	flags.BoolVar(&o.PythonStacks, "python-stacks", true, "have Python programs say where they are on signals 50 and 51, by a sitecustomize in PYTHONPATH, for lockstep-run stacks")
 	flags.StringVar(&o.TerminationLog, "termination-log", "/dev/termination-log", "terminationMessagePath of the container")

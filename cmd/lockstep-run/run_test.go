@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -77,6 +79,46 @@ func TestRestartInPlace(t *testing.T) {
 	}
 	s.Ended()
 	c.exits(0)
+}
+
+// The manager hears which checkpoints there are once no program is left, and the program hears of which step it resumes, and in which folder that is.
+func TestTheStepToResumeFrom(t *testing.T) {
+	p := newPod(t)
+	for _, folder := range []string{"memory", "shared"} {
+		if err := os.Mkdir(p.path(folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.write("shared/step-5.pt", "")
+	p.run(fmt.Sprintf(`--checkpoint-tiers=[{"path": %q, "scope": "Pod"}, {"path": %q, "scope": "Shared", "format": "Named"}]`, p.path("memory"), p.path("shared")))
+	first := p.puppets.Next()
+	s := p.connected(&wire.Order{Epoch: 1})
+	if r, _ := s.Await(running); r.Checkpoints != nil || len(first.Variables("LOCKSTEP_RESUME_")) > 0 {
+		t.Error("before the first restart: checkpoints", r.Checkpoints, first.Variables("LOCKSTEP_RESUME_"))
+	}
+	first.Do("write", p.path("memory/step-9.pt"), "")
+	first.Do("write", p.path("memory/step-10.pt.tmp"), "")
+	s.Order(&wire.Order{Epoch: 2})
+	r, _ := s.Await(waiting)
+	if diff := cmp.Diff(&wire.Checkpoints{Own: []int64{9}, Shared: []int64{5}}, r.Checkpoints, protocmp.Transform()); diff != "" {
+		t.Error("checkpoints: -want +got:\n" + diff)
+	}
+	for epoch, told := range []struct {
+		step int64
+		want []string
+	}{
+		{9, []string{"LOCKSTEP_RESUME_FROM=" + p.path("memory"), "LOCKSTEP_RESUME_STEP=9"}},
+		{5, []string{"LOCKSTEP_RESUME_FROM=" + p.path("shared"), "LOCKSTEP_RESUME_STEP=5"}},
+		{0, []string{}},
+	} {
+		s.Order(&wire.Order{Epoch: 2 + int64(epoch), Start: true, ResumeStep: told.step})
+		if diff := cmp.Diff(told.want, p.puppets.Next().Variables("LOCKSTEP_RESUME_")); diff != "" {
+			t.Errorf("step %d: -want +got:\n%s", told.step, diff)
+		}
+		if r, _ := s.Await(running); r.ResumeStep != told.step || len(r.Checkpoints.GetOwn()) != 1 {
+			t.Errorf("step %d: the report is %v", told.step, r)
+		}
+	}
 }
 
 // A log that nobody reads delays no restart.

@@ -32,6 +32,7 @@ type Order struct {
 	Epoch         int64
 	Start         bool
 	Resume        bool
+	ResumeStep    int64
 	RestartReason string
 	HyperNode     string
 	Release       bool

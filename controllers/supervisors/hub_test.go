@@ -163,6 +163,21 @@ func TestExitsAreCompared(t *testing.T) {
 	}
 }
 
+func TestCheckpointsAreCompared(t *testing.T) {
+	one := Report{Checkpoints: &Checkpoints{Own: []int64{1}, Shared: []int64{2}}}
+	for name, other := range map[string]Report{
+		"none": {}, "other own": {Checkpoints: &Checkpoints{Own: []int64{3}, Shared: []int64{2}}}, "fewer shared": {Checkpoints: &Checkpoints{Own: []int64{1}}},
+		"another step": {Checkpoints: one.Checkpoints, ResumeStep: 1},
+	} {
+		if one.equal(other) || other.equal(one) {
+			t.Errorf("%s: equal", name)
+		}
+	}
+	if !one.equal(Report{Checkpoints: &Checkpoints{Own: []int64{1}, Shared: []int64{2}}}) {
+		t.Error("the same: not equal")
+	}
+}
+
 // The first word of how long a program waits is looked at soon, and no other.
 func TestWaitsThatAreNew(t *testing.T) {
 	none, some, more := Report{}, Report{Waits: &Waits{1, 2}}, Report{Waits: &Waits{50, 60}}

@@ -44,6 +44,10 @@ type Report struct {
 	Addresses, Behind []netip.Addr
 	Hosts             int
 	StillTime         time.Time
+	// Checkpoints that the rank could read at the barrier of the epoch; nil where that is not known.
+	Checkpoints *Checkpoints
+	// ResumeStep is the step that the program was told to resume from when it was started in the epoch; 0 for none.
+	ResumeStep int64
 	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
 	HeardSince time.Time
 	// HeardUntil is when the last stream with a report ended, where none is up.
@@ -72,10 +76,30 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Progressed: m.GetProgressed(), Progress: progressOf(m.GetProgress(), now), Activity: m.GetActivity(), Waits: waitsOf(m.GetWaits()),
 		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), mostAddresses), Hosts: int(m.GetCollectives().GetHosts()),
 	}
+	out.Checkpoints, out.ResumeStep = checkpointsOf(m.GetCheckpoints()), max(0, m.GetResumeStep())
 	if m.GetCollectives().GetStill() {
 		out.StillTime = now
 	}
 	return out, nil
+}
+
+// Checkpoints are the steps of checkpoints in folders that only the rank sees, and in those that all do.
+type Checkpoints struct{ Own, Shared []int64 }
+
+// mostSteps is how many steps are kept of each kind.
+const mostSteps = 32
+
+// checkpointsOf are those of a report; nil for none.
+func checkpointsOf(m *wire.Checkpoints) *Checkpoints {
+	if m == nil {
+		return nil
+	}
+	last := func(steps []int64) []int64 { return slices.Clone(steps[max(0, len(steps)-mostSteps):]) }
+	return &Checkpoints{last(m.GetOwn()), last(m.GetShared())}
+}
+
+func (c *Checkpoints) equal(other *Checkpoints) bool {
+	return c == other || (c != nil && other != nil && slices.Equal(c.Own, other.Own) && slices.Equal(c.Shared, other.Shared))
 }
 
 // Waits are the percentages for which a program waited at least, and at most, in four of five minutes.
@@ -171,6 +195,7 @@ func (r Report) equal(other Report) bool {
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		samePace(r.Progress, other.Progress) &&
 		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed &&
+		r.Checkpoints.equal(other.Checkpoints) && r.ResumeStep == other.ResumeStep &&
 		(r.Waits != nil || other.Waits == nil) && r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
 }
 

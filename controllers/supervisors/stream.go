@@ -80,7 +80,7 @@ func (t target) message(before *target) *wire.Order {
 		return &wire.Order{Refused: t.refused}
 	}
 	order := &wire.Order{
-		Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release, Keep: t.Keep, Stalled: t.Stalled,
+		Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, ResumeStep: t.ResumeStep, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release, Keep: t.Keep, Stalled: t.Stalled,
 	}
 	if before == nil || before.authorities != t.authorities {
 		order.Authorities = []byte(t.authorities)

@@ -93,6 +93,18 @@ func TestProgressThatTheAPITakes(t *testing.T) {
 	}
 }
 
+// Of many steps the last are kept, and no step is below zero.
+func TestCheckpointsThatAreTooMany(t *testing.T) {
+	steps := make([]int64, 1000)
+	for i := range steps {
+		steps[i] = int64(i)
+	}
+	r, err := reportOf(&wire.Report{State: wire.State_STATE_WAITING, Checkpoints: &wire.Checkpoints{Own: steps, Shared: steps[:2]}, ResumeStep: -1}, t0)
+	must(t, err)
+	check.Equal(t, "kept", &Checkpoints{Own: steps[1000-mostSteps:], Shared: steps[:2]}, r.Checkpoints)
+	check.Equal(t, "step", int64(0), r.ResumeStep)
+}
+
 func TestReportsAndOrders(t *testing.T) {
 	w := newWorld(t)
 	first := w.connect(w.token("llm-1-worker-0"))
@@ -115,9 +127,9 @@ func TestReportsAndOrders(t *testing.T) {
 	late.reports(0, wire.State_STATE_RUNNING)
 	check.Equal(t, "epoch of who connects late", int64(4), late.ordered().GetEpoch())
 	w.hub.Order(theJob, Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"}) // as before: sent to nobody
-	w.hub.Order(theJob, Order{Epoch: 4, Start: true})
+	w.hub.Order(theJob, Order{Epoch: 4, Start: true, ResumeStep: 1200})
 	for _, p := range []*peer{first, late} {
-		sameOrder(t, "start", &wire.Order{Epoch: 4, Start: true}, p.ordered())
+		sameOrder(t, "start", &wire.Order{Epoch: 4, Start: true, ResumeStep: 1200}, p.ordered())
 	}
 }
 

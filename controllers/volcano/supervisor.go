@@ -50,6 +50,9 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 		fmt.Sprintf("--manager-timeout=%ds", ptr.Deref(s.ManagerTimeoutSeconds, 60)),
 	}
 	flags = append(flags, progressFlags(s.Progress)...)
+	if len(s.CheckpointTiers) > 0 {
+		flags = append(flags, "--checkpoint-tiers="+asJSON(s.CheckpointTiers))
+	}
 	if path := program.TerminationMessagePath; path != "" {
 		flags = append(flags, "--termination-log="+path)
 	}
@@ -63,7 +66,7 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 		corev1.Volume{Name: supervisorVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, identity())
 }
 
-// progressFlags are how a supervisor sees progress. Of $$ in a command the kubelet leaves one $, and $(NAME) is a variable to it.
+// progressFlags are how a supervisor sees progress.
 func progressFlags(p *v1alpha1.Progress) (flags []string) {
 	if p == nil {
 		return nil
@@ -83,13 +86,18 @@ func progressFlags(p *v1alpha1.Progress) (flags []string) {
 		if logs.Preset != "" {
 			said["preset"] = string(logs.Preset)
 		}
-		var text strings.Builder
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(said) // of strings alone, with sorted keys
-		flags = append(flags, "--log-patterns="+strings.ReplaceAll(strings.TrimSpace(text.String()), "$", "$$"))
+		flags = append(flags, "--log-patterns="+asJSON(said))
 	}
 	return flags
+}
+
+// asJSON is a value of strings alone as JSON in a command. Of $$ the kubelet leaves one $, and $(NAME) is a variable to it.
+func asJSON(value any) string {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value) // with sorted keys
+	return strings.ReplaceAll(strings.TrimSpace(text.String()), "$", "$$")
 }
 
 // installer copies lockstep-run into the pod, as the user of the program and within the limits of restricted Pod Security. Its

@@ -42,6 +42,10 @@ type Process struct {
 	Stopped, AtBarrier, Started time.Time
 	// Progressed reports whether the program has saved a checkpoint in its epoch.
 	Progressed bool
+	// Checkpoints that it could read at the barrier of its epoch; nil where that is not known.
+	Checkpoints *Checkpoints
+	// ResumeStep is the step that the program was told to resume from when it was started in its epoch; 0 for none.
+	ResumeStep int64
 	// Activity is what all its processes do.
 	Activity Activity
 	// Waits is for how much of its last minutes of training it waited; nil where that is not known.
@@ -50,6 +54,9 @@ type Process struct {
 	Addresses   []string
 	Collectives *Collectives
 }
+
+// Checkpoints are the steps of checkpoints in folders that only the rank sees, and in those that all ranks do.
+type Checkpoints struct{ Own, Shared []int64 }
 
 // Waits are the percentages for which a program waited at least, and at most, in four of five minutes.
 type Waits struct{ Least, Most int32 }
@@ -196,6 +203,46 @@ func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
 	return g.KeepsSurvivors() || g.everyProcess(s, s.Epoch, func(p *Pod) bool {
 		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating
 	})
+}
+
+// ResumeStep is the step that the programs of an epoch resume from: what those that have started were told, or else the newest of which every rank can read a checkpoint. It is 0
+// where there is none, or not all is known. What all ranks see is there where one has found it: another one may have looked before it was written.
+func (g *Gang) ResumeStep(s *v1alpha1.TrainingJobStatus) int64 {
+	if g.KeepsSurvivors() {
+		return 0
+	}
+	readable, ranks, known, newest := map[int64]int{}, 0, true, int64(0)
+	var started *Process
+	all := g.everyProcess(s, s.Epoch, func(p *Pod) bool {
+		ranks++
+		if p.Process.State == ProcessRunning || p.Process.State == ProcessSucceeded {
+			started = p.Process
+		}
+		c := p.Process.Checkpoints
+		if c == nil {
+			known = false
+			return true
+		}
+		for _, step := range c.Shared {
+			newest = max(newest, step)
+		}
+		for _, step := range c.Own {
+			readable[step]++
+		}
+		return true
+	})
+	switch {
+	case started != nil:
+		return started.ResumeStep
+	case !all || !known:
+		return 0
+	}
+	for step, by := range readable {
+		if by == ranks {
+			newest = max(newest, step)
+		}
+	}
+	return newest
 }
 
 // SeesAllStart reports whether the program of every rank that the gang needs is seen to have started in the epoch that the gang had when it

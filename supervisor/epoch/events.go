@@ -22,8 +22,8 @@ type (
 	Ended struct{ *wire.Exit }
 	// Gone is the answer to Stop: no process is left.
 	Gone struct{}
-	// Cleaned is the answer to Clean: nothing that the processes used is in use any more.
-	Cleaned struct{}
+	// Cleaned is the answer to Clean: nothing that the processes used is in use any more. Checkpoints are what can be read then; nil where that is not known.
+	Cleaned struct{ Checkpoints *wire.Checkpoints }
 	// Connected is a stream on which the manager has answered.
 	Connected struct{}
 	// Disconnected is the end of such a stream.

@@ -28,6 +28,8 @@ type Options struct {
 	Epoch int64
 	// Restarted reports whether an earlier container of the pod has run the program.
 	Restarted bool
+	// Checkpoints can be read when the container begins; nil where that is not known.
+	Checkpoints *wire.Checkpoints
 	// ManagerTimeout is how long a program that has failed waits for a manager.
 	ManagerTimeout time.Duration
 }
@@ -54,6 +56,10 @@ type Machine struct {
 	// stopped is when the last process of an earlier epoch had ended, atBarrier when the barrier of the epoch was reached, and started when
 	// the program was started in it; zero for never.
 	stopped, atBarrier, started time.Time
+	// found are the checkpoints that can be read since the last program has ended, and checkpoints those that could be at the barrier of the epoch; nil where that is not known.
+	found, checkpoints *wire.Checkpoints
+	// resumeStep is that of the order when the program was started in the epoch; 0 where it had none.
+	resumeStep int64
 	// progressed reports whether the program has saved a checkpoint in the epoch.
 	progressed bool
 	// alone is since when a program that has failed has had no manager.
@@ -79,7 +85,7 @@ const (
 
 // New returns the machine of a container that begins.
 func New(o Options) *Machine {
-	return &Machine{options: o, epoch: o.Epoch, seen: o.Epoch}
+	return &Machine{options: o, epoch: o.Epoch, seen: o.Epoch, found: o.Checkpoints}
 }
 
 // Handle takes an event and returns what is to be done now.
@@ -98,7 +104,7 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 	case Gone:
 		m.gone()
 	case Cleaned:
-		m.cleaned()
+		m.cleaned(e.Checkpoints)
 	case Connected:
 		m.connected = true
 	case Disconnected:
@@ -140,6 +146,7 @@ func (m *Machine) begin() {
 // start starts the program in the machine's epoch.
 func (m *Machine) start() {
 	m.running, m.processes, m.exit, m.started = true, unknown, nil, m.now
+	m.resumeStep = m.order.GetResumeStep()
 	m.do(Start{m.epoch, m.order})
 	m.report(wire.State_STATE_RUNNING)
 }
@@ -184,8 +191,8 @@ func (m *Machine) gone() {
 	m.do(Clean{})
 }
 
-func (m *Machine) cleaned() {
-	m.processes = none
+func (m *Machine) cleaned(found *wire.Checkpoints) {
+	m.processes, m.found = none, found
 	if m.state == wire.State_STATE_STOPPING {
 		m.arrive()
 	}
@@ -193,7 +200,7 @@ func (m *Machine) cleaned() {
 
 // arrive is at the barrier of the epoch, which may have opened meanwhile.
 func (m *Machine) arrive() {
-	m.atBarrier = m.now
+	m.atBarrier, m.checkpoints = m.now, m.found
 	m.report(wire.State_STATE_WAITING)
 	if m.order.GetStart() {
 		m.start()
@@ -221,6 +228,7 @@ func (m *Machine) report(state wire.State) {
 	m.do(Report{&wire.Report{
 		Epoch: m.epoch, State: state, Exit: m.exit, LastExit: m.lastExit, LastExitEpoch: m.lastExitEpoch,
 		StoppedMicros: micros(m.stopped), BarrierMicros: micros(m.atBarrier), StartedMicros: micros(m.started), Progressed: m.progressed,
+		Checkpoints: m.checkpoints, ResumeStep: m.resumeStep,
 	}})
 }
 

@@ -44,7 +44,7 @@ func (m *Machine) advance(o *wire.Order) {
 	if m.exit != nil {
 		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
 	}
-	m.epoch, m.order, m.progressed = o.Epoch, o, false
+	m.epoch, m.order, m.progressed, m.checkpoints, m.resumeStep = o.Epoch, o, false, nil, 0
 	if o.Keep && m.state == wire.State_STATE_RUNNING {
 		m.report(m.state)
 		return

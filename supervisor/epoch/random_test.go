@@ -19,9 +19,13 @@ type world struct {
 
 	program, leftovers, stopping, cleaning, connected, ended bool
 	// dirty reports whether something was started and not cleaned up since.
-	dirty            bool
-	seen, persisted  int64
-	reported         *wire.Report
+	dirty           bool
+	seen, persisted int64
+	reported        *wire.Report
+	// found are the checkpoints of the last look, and barrier those of the barrier of the epoch that is reported.
+	found, barrier *wire.Checkpoints
+	// resumes is the step that the last program was told to resume from.
+	resumes          int64
 	final            bool
 	failed           *wire.Exit
 	history, defects []string
@@ -50,8 +54,9 @@ func newWorld(seed uint64) *world {
 	restarted := r.IntN(3) == 0
 	w := &world{
 		random: r, now: time.Unix(0, 0), seen: first, dirty: restarted,
-		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: time.Minute}),
 	}
+	w.look()
+	w.machine = epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: time.Minute, Checkpoints: w.found})
 	w.tell(epoch.Began{})
 	return w
 }
@@ -70,13 +75,21 @@ func (w *world) step() {
 		possible = append(possible, func() { w.stopping, w.leftovers = false, false; w.tell(epoch.Gone{}) })
 	}
 	if w.cleaning {
-		possible = append(possible, func() { w.cleaning, w.dirty = false, false; w.tell(epoch.Cleaned{}) })
+		possible = append(possible, func() { w.cleaning, w.dirty = false, false; w.look(); w.tell(epoch.Cleaned{Checkpoints: w.found}) })
 	}
 	possible[w.random.IntN(len(possible))]()
 }
 
+// look finds some checkpoints, or none for a file system that does not answer.
+func (w *world) look() {
+	w.found = nil
+	if n := w.random.Int64N(4); n > 0 {
+		w.found = &wire.Checkpoints{Own: []int64{n}}
+	}
+}
+
 func (w *world) order() {
-	o := &wire.Order{Epoch: max(0, w.seen-1+w.random.Int64N(3)), Start: w.random.IntN(2) == 0, Keep: w.random.IntN(4) == 0}
+	o := &wire.Order{ResumeStep: w.random.Int64N(3), Epoch: max(0, w.seen-1+w.random.Int64N(3)), Start: w.random.IntN(2) == 0, Keep: w.random.IntN(4) == 0}
 	if w.random.IntN(30) == 0 {
 		o.Refused = "for a test"
 	} else {
@@ -152,11 +165,19 @@ func (w *world) start(a epoch.Start) {
 	w.check(a.Epoch == w.seen, "a program is started in an epoch older than one seen")
 	w.check(a.Epoch == w.persisted, "a program is started in an epoch that is not kept")
 	w.check(a.Order == nil || a.Order.Epoch == a.Epoch, "a program has the contract of another epoch")
+	w.resumes = a.Order.GetResumeStep()
 	w.program, w.leftovers, w.dirty, w.failed = true, w.random.IntN(2) == 0, true, nil
 }
 
 func (w *world) report(r *wire.Report) {
 	w.check(r.Epoch >= w.reported.GetEpoch(), "a report goes back to an earlier epoch")
+	if r.Epoch > w.reported.GetEpoch() { // one that is kept was told so in an earlier epoch
+		w.barrier, w.resumes = nil, 0
+	}
+	if r.State == wire.State_STATE_WAITING {
+		w.barrier = w.found
+	}
+	w.check(r.Checkpoints == w.barrier, "a report has the checkpoints of another moment than the barrier of its epoch")
 	switch r.State {
 	case wire.State_STATE_WAITING:
 		w.check(!w.program && !w.leftovers && !w.cleaning && !w.dirty, "WAITING with something left")
@@ -166,6 +187,9 @@ func (w *world) report(r *wire.Report) {
 		w.check(!w.program && r.Exit != nil && r.Exit.Code == 0 && w.failed.GetCode() == 0, "SUCCEEDED of no success")
 	case wire.State_STATE_RUNNING:
 		w.check(w.program && r.Exit == nil, "RUNNING without a program")
+		w.check(r.ResumeStep == w.resumes, "a program was told to resume from another step")
+	case wire.State_STATE_STOPPING:
+		w.check(r.ResumeStep == 0, "a program that has not started resumes from a step")
 	}
 	w.reported = r
 }

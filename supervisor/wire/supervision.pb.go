@@ -242,7 +242,11 @@ type Report struct {
 	// Collectives are what NCCL's RAS service says of the ranks that this program's communicators connect; absent where it says nothing, and while the gang has not stalled.
 	Collectives *Collectives `protobuf:"bytes,14,opt,name=collectives,proto3" json:"collectives,omitempty"`
 	// Waits are for how much of the last five minutes the program waited; absent where that is not known, or they began before its first step or before a pause of more than two minutes.
-	Waits         *Waits `protobuf:"bytes,15,opt,name=waits,proto3" json:"waits,omitempty"`
+	Waits *Waits `protobuf:"bytes,15,opt,name=waits,proto3" json:"waits,omitempty"`
+	// Checkpoints that the rank can read: those that were found when the barrier of this epoch was reached. Absent where that is not known.
+	Checkpoints *Checkpoints `protobuf:"bytes,16,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
+	// Resume_step is the order's, when the program was started in this epoch; 0 where it had none.
+	ResumeStep    int64 `protobuf:"varint,17,opt,name=resume_step,json=resumeStep,proto3" json:"resume_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,6 +386,75 @@ func (x *Report) GetWaits() *Waits {
 	return nil
 }
 
+func (x *Report) GetCheckpoints() *Checkpoints {
+	if x != nil {
+		return x.Checkpoints
+	}
+	return nil
+}
+
+func (x *Report) GetResumeStep() int64 {
+	if x != nil {
+		return x.ResumeStep
+	}
+	return 0
+}
+
+// Checkpoints are the steps of checkpoints, the newest 32 of each kind, in order.
+type Checkpoints struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Own are in folders that only this rank sees.
+	Own []int64 `protobuf:"varint,1,rep,packed,name=own,proto3" json:"own,omitempty"`
+	// Shared are in folders that every rank sees.
+	Shared        []int64 `protobuf:"varint,2,rep,packed,name=shared,proto3" json:"shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoints) Reset() {
+	*x = Checkpoints{}
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoints) ProtoMessage() {}
+
+func (x *Checkpoints) ProtoReflect() protoreflect.Message {
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoints.ProtoReflect.Descriptor instead.
+func (*Checkpoints) Descriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Checkpoints) GetOwn() []int64 {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
+func (x *Checkpoints) GetShared() []int64 {
+	if x != nil {
+		return x.Shared
+	}
+	return nil
+}
+
 // Waits are percentages, 0 to 100, for which the first thread of a program waited, or that of the worker of torchrun's which waited least, in four of five minutes: at least, and at most.
 type Waits struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -393,7 +466,7 @@ type Waits struct {
 
 func (x *Waits) Reset() {
 	*x = Waits{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +478,7 @@ func (x *Waits) String() string {
 func (*Waits) ProtoMessage() {}
 
 func (x *Waits) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[1]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +491,7 @@ func (x *Waits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waits.ProtoReflect.Descriptor instead.
 func (*Waits) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Waits) GetLeastPercent() int32 {
@@ -451,7 +524,7 @@ type Collectives struct {
 
 func (x *Collectives) Reset() {
 	*x = Collectives{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -463,7 +536,7 @@ func (x *Collectives) String() string {
 func (*Collectives) ProtoMessage() {}
 
 func (x *Collectives) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[2]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -476,7 +549,7 @@ func (x *Collectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Collectives.ProtoReflect.Descriptor instead.
 func (*Collectives) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Collectives) GetStill() bool {
@@ -534,7 +607,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +619,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[3]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +632,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Progress) GetPhase() Phase {
@@ -664,7 +737,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +749,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[4]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +762,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{4}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -752,14 +825,16 @@ type Order struct {
 	// supervisor that does not know this field stops it.
 	Keep bool `protobuf:"varint,9,opt,name=keep,proto3" json:"keep,omitempty"`
 	// Stalled reports whether the gang makes no steps any more, and a rule acts on that. NCCL's RAS service is asked from then on, and not before: some versions crash by that.
-	Stalled       bool `protobuf:"varint,10,opt,name=stalled,proto3" json:"stalled,omitempty"`
+	Stalled bool `protobuf:"varint,10,opt,name=stalled,proto3" json:"stalled,omitempty"`
+	// Resume_step is the newest step of which every rank can read a checkpoint; 0 where there is none, or it is not known.
+	ResumeStep    int64 `protobuf:"varint,11,opt,name=resume_step,json=resumeStep,proto3" json:"resume_step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[5]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +846,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_supervisor_wire_supervision_proto_msgTypes[5]
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +859,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{5}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Order) GetEpoch() int64 {
@@ -857,11 +932,18 @@ func (x *Order) GetStalled() bool {
 	return false
 }
 
+func (x *Order) GetResumeStep() int64 {
+	if x != nil {
+		return x.ResumeStep
+	}
+	return 0
+}
+
 var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xa9\x05\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x91\x06\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -880,7 +962,13 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\bactivity\x18\f \x01(\x0e2 .lockstep.supervisor.v1.ActivityR\bactivity\x12\x1c\n" +
 	"\taddresses\x18\r \x03(\fR\taddresses\x12E\n" +
 	"\vcollectives\x18\x0e \x01(\v2#.lockstep.supervisor.v1.CollectivesR\vcollectives\x123\n" +
-	"\x05waits\x18\x0f \x01(\v2\x1d.lockstep.supervisor.v1.WaitsR\x05waits\"O\n" +
+	"\x05waits\x18\x0f \x01(\v2\x1d.lockstep.supervisor.v1.WaitsR\x05waits\x12E\n" +
+	"\vcheckpoints\x18\x10 \x01(\v2#.lockstep.supervisor.v1.CheckpointsR\vcheckpoints\x12\x1f\n" +
+	"\vresume_step\x18\x11 \x01(\x03R\n" +
+	"resumeStep\"7\n" +
+	"\vCheckpoints\x12\x10\n" +
+	"\x03own\x18\x01 \x03(\x03R\x03own\x12\x16\n" +
+	"\x06shared\x18\x02 \x03(\x03R\x06shared\"O\n" +
 	"\x05Waits\x12#\n" +
 	"\rleast_percent\x18\x01 \x01(\x05R\fleastPercent\x12!\n" +
 	"\fmost_percent\x18\x02 \x01(\x05R\vmostPercent\"Q\n" +
@@ -916,7 +1004,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\x95\x02\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\xb6\x02\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -929,7 +1017,9 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\vauthorities\x18\b \x01(\fR\vauthorities\x12\x12\n" +
 	"\x04keep\x18\t \x01(\bR\x04keep\x12\x18\n" +
 	"\astalled\x18\n" +
-	" \x01(\bR\astalled*v\n" +
+	" \x01(\bR\astalled\x12\x1f\n" +
+	"\vresume_step\x18\v \x01(\x03R\n" +
+	"resumeStep*v\n" +
 	"\bActivity\x12\x18\n" +
 	"\x14ACTIVITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACTIVITY_BUSY\x10\x01\x12\x11\n" +
@@ -967,34 +1057,36 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 }
 
 var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
 	(Activity)(0),       // 0: lockstep.supervisor.v1.Activity
 	(Phase)(0),          // 1: lockstep.supervisor.v1.Phase
 	(State)(0),          // 2: lockstep.supervisor.v1.State
 	(*Report)(nil),      // 3: lockstep.supervisor.v1.Report
-	(*Waits)(nil),       // 4: lockstep.supervisor.v1.Waits
-	(*Collectives)(nil), // 5: lockstep.supervisor.v1.Collectives
-	(*Progress)(nil),    // 6: lockstep.supervisor.v1.Progress
-	(*Exit)(nil),        // 7: lockstep.supervisor.v1.Exit
-	(*Order)(nil),       // 8: lockstep.supervisor.v1.Order
+	(*Checkpoints)(nil), // 4: lockstep.supervisor.v1.Checkpoints
+	(*Waits)(nil),       // 5: lockstep.supervisor.v1.Waits
+	(*Collectives)(nil), // 6: lockstep.supervisor.v1.Collectives
+	(*Progress)(nil),    // 7: lockstep.supervisor.v1.Progress
+	(*Exit)(nil),        // 8: lockstep.supervisor.v1.Exit
+	(*Order)(nil),       // 9: lockstep.supervisor.v1.Order
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
-	2, // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
-	7, // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	7, // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
-	6, // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
-	0, // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
-	5, // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
-	4, // 6: lockstep.supervisor.v1.Report.waits:type_name -> lockstep.supervisor.v1.Waits
-	1, // 7: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
-	3, // 8: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	8, // 9: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	2,  // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
+	8,  // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
+	8,  // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	7,  // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
+	0,  // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
+	6,  // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
+	5,  // 6: lockstep.supervisor.v1.Report.waits:type_name -> lockstep.supervisor.v1.Waits
+	4,  // 7: lockstep.supervisor.v1.Report.checkpoints:type_name -> lockstep.supervisor.v1.Checkpoints
+	1,  // 8: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
+	3,  // 9: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	9,  // 10: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -1002,14 +1094,14 @@ func file_supervisor_wire_supervision_proto_init() {
 	if File_supervisor_wire_supervision_proto != nil {
 		return
 	}
-	file_supervisor_wire_supervision_proto_msgTypes[3].OneofWrappers = []any{}
+	file_supervisor_wire_supervision_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,6 +19,8 @@ STEP_TIME = float(os.environ.get("STEP_TIME", "0.05"))
 WORK_TIME = float(os.environ.get("WORK_TIME", "0"))
 SHARED = os.environ.get("SHARED", "/shared")
 METRICS = os.environ.get("METRICS")
+# Folders of this rank alone, and every how many steps it saves a copy there: /memory=1,/local=5.
+COPIES = [(path, int(every)) for path, every in (c.split("=") for c in os.environ.get("COPIES", "").split(",") if c)]
 
 
 def say(event, **fields):
@@ -57,37 +59,55 @@ def write_metrics(step, loss):
             f.write(f"{step} {loss}\n")
 
 
-def save(model, optimizer, step):
+def write(folder, model, optimizer, step):
     """Write, fsync, rename: what is there under its name is whole."""
-    path = f"{SHARED}/step-{step}.pt"
+    path = f"{folder}/step-{step}.pt"
     with open(path + ".tmp", "wb") as f:
         torch.save({"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, f)
         f.flush()
         os.fsync(f.fileno())
     os.rename(path + ".tmp", path)
-    folder = os.open(SHARED, os.O_RDONLY)
-    os.fsync(folder)
-    os.close(folder)
+    entry = os.open(folder, os.O_RDONLY)
+    os.fsync(entry)
+    os.close(entry)
+
+
+def save(model, optimizer, step):
+    write(SHARED, model, optimizer, step)
     say("checkpoint", step=step)
 
 
-def newest():
-    steps = [int(n[5:-3]) for n in os.listdir(SHARED) if n.startswith("step-") and n.endswith(".pt")]
-    return max(steps, default=0)
+def copy(model, optimizer, step):
+    """Save this rank's own copies that are due, and keep three in each folder."""
+    for folder, every in COPIES:
+        if step % every == 0:
+            write(folder, model, optimizer, step)
+            for old in sorted(saved(folder))[:-3]:
+                os.remove(f"{folder}/step-{old}.pt")
 
 
-def resume(model, optimizer):
-    """All load the step that rank 0 has chosen."""
-    chosen = torch.tensor([newest() if dist.get_rank() == 0 else 0])
+def saved(folder):
+    return [int(n[5:-3]) for n in os.listdir(folder) if n.startswith("step-") and n.endswith(".pt")]
+
+
+def choose():
+    """The step that the manager has found for all ranks, and where this one can read it, or else the newest that rank 0 sees in the shared folder."""
+    if "LOCKSTEP_RESUME_STEP" in os.environ:
+        return int(os.environ["LOCKSTEP_RESUME_STEP"]), os.environ["LOCKSTEP_RESUME_FROM"]
+    chosen = torch.tensor([max(saved(SHARED), default=0) if dist.get_rank() == 0 else 0])
     count("Broadcast")
     dist.broadcast(chosen, src=0)
     complete()
-    step = int(chosen)
+    return int(chosen), SHARED
+
+
+def resume(model, optimizer):
+    step, folder = choose()
     if step:
-        saved = torch.load(f"{SHARED}/step-{step}.pt")
-        model.module.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-    say("resumed", step=step)
+        state = torch.load(f"{folder}/step-{step}.pt")
+        model.module.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    say("resumed", step=step, folder=folder)
     return step
 
 
@@ -203,6 +223,7 @@ def main():
         complete()
         say("step", step=step, loss=float(total), bits=float(total).hex())
         write_metrics(step, float(total))
+        copy(model, optimizer, step)
         if step % EVERY == 0 or step == STEPS:
             write_progress(step=step, phase="checkpoint")
             if dist.get_rank() == 0:

@@ -1,0 +1,103 @@
+// The step from which the programs of a gang resume.
+
+package policies
+
+import (
+	"testing"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// atBarrier has a gang wait at the barrier of its second epoch, and every rank be able to read the same.
+func atBarrier(ranks int32, own, shared []int64) *scene {
+	s := supervised(ranks)
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	for i := range s.Pods {
+		s.reads(i, own, shared)
+	}
+	return s
+}
+
+// reads has a rank be able to read checkpoints.
+func (s *scene) reads(i int, own, shared []int64) {
+	s.Pods[i].Process.Checkpoints = &gang.Checkpoints{Own: own, Shared: shared}
+}
+
+// starts has a rank run that was told a step.
+func (s *scene) starts(i int, step int64) {
+	s.Pods[i].Process.State, s.Pods[i].Process.ResumeStep = gang.ProcessRunning, step
+}
+
+func TestTheStepThatAllRanksResumeFrom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		scene func() *scene
+		want  int64
+	}{
+		"the newest of all ranks": {func() *scene { return atBarrier(4, []int64{7, 8}, []int64{5}) }, 8},
+		"there is none":           {func() *scene { return atBarrier(4, nil, nil) }, 0},
+		"a shared one is newer":   {func() *scene { return atBarrier(4, []int64{7, 8}, []int64{9}) }, 9},
+		"a gang of four hundred":  {func() *scene { return atBarrier(400, []int64{7, 8}, []int64{5}) }, 8},
+		"one of them lacks the last": {func() *scene {
+			s := atBarrier(400, []int64{7, 8}, []int64{5})
+			s.reads(399, []int64{7}, []int64{5})
+			return s
+		}, 7},
+		"a new pod has none of its own": {func() *scene {
+			s := atBarrier(4, []int64{7, 8}, []int64{5})
+			s.reads(2, nil, []int64{5})
+			return s
+		}, 5},
+		"the last that was written was seen by one": {func() *scene {
+			s := atBarrier(4, nil, []int64{5})
+			s.reads(3, nil, []int64{5, 6})
+			return s
+		}, 6},
+		"what one has of its own is of no use to the others": {func() *scene {
+			s := atBarrier(4, nil, nil)
+			s.reads(3, []int64{9}, nil)
+			return s
+		}, 0},
+		"of one it is not known": {func() *scene {
+			s := atBarrier(4, []int64{7, 8}, []int64{9})
+			s.Pods[1].Process.Checkpoints = nil
+			return s
+		}, 0},
+		"some have started, and one has found a newer one since": {func() *scene {
+			s := atBarrier(4, nil, []int64{5})
+			s.starts(0, 5)
+			s.starts(1, 5)
+			s.reads(3, nil, []int64{5, 6})
+			return s
+		}, 5},
+		"some have started without one": {func() *scene {
+			s := atBarrier(4, nil, []int64{5})
+			s.starts(1, 0)
+			return s
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			order := tc.scene().plan().Order
+			check.Equal(t, "start", true, order.Start)
+			check.Equal(t, "step", tc.want, order.ResumeStep)
+		})
+	}
+}
+
+// Before all are at the barrier, in the first run, and where programs heal themselves, no step is told.
+func TestNoStepToResumeFrom(t *testing.T) {
+	s := atBarrier(3, []int64{7}, nil)
+	s.Pods[1].Process.State = gang.ProcessStopping
+	check.Equal(t, "while one stops", int64(0), s.plan().Order.ResumeStep)
+	s = supervised(3)
+	for i := range s.Pods {
+		s.reads(i, []int64{7}, nil)
+	}
+	check.Equal(t, "in the first run", int64(0), s.plan().Order.ResumeStep)
+	s = atBarrier(3, []int64{7}, nil)
+	s.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep
+	check.Equal(t, "where survivors are kept", int64(0), s.plan().Order.ResumeStep)
+}

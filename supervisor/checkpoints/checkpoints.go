@@ -1,0 +1,243 @@
+// Package checkpoints finds the checkpoints that a rank can read, in the folders that its job names.
+package checkpoints
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
+)
+
+const (
+	// lookWithin is how long a look waits for file systems that do not answer.
+	lookWithin = time.Second
+	// mostEntries is how many entries of a folder are looked at, and mostSteps how many steps, the newest, are reported of all folders of a kind.
+	mostEntries, mostSteps = 10000, 32
+	// mostNamed is how much is read of a file that names a step, in bytes.
+	mostNamed = 256
+)
+
+// Tiers are the folders of a job, the fastest first. Its methods are called one after the other.
+type Tiers struct {
+	tiers []*tier
+}
+
+// tier is a folder, as v1alpha1.CheckpointTier has it, with what the last look has found in it.
+type tier struct {
+	Path, Scope, Format string
+	// under is a look that has yet to end. One that a later look finds there is old: a file system that hangs may never end it.
+	under chan found
+	old   bool
+	steps []int64
+}
+
+type found struct {
+	steps []int64
+	err   error
+}
+
+// shared is the scope of a folder that every rank sees.
+const shared = "Shared"
+
+// New returns the folders of a JSON list of v1alpha1.CheckpointTier; nil, which finds nothing, for an empty text.
+func New(text string) (*Tiers, error) {
+	if text == "" {
+		return nil, nil
+	}
+	t := &Tiers{}
+	if err := json.Unmarshal([]byte(text), &t.tiers); err != nil {
+		return nil, fmt.Errorf("the folders of checkpoints: %w", err)
+	}
+	for _, one := range t.tiers {
+		if readers[one.Format] == nil {
+			return nil, fmt.Errorf("the folders of checkpoints: %s has the format %q, which this version does not know", one.Path, one.Format)
+		}
+	}
+	return t, nil
+}
+
+// Look returns the steps that can be read; nil where a folder cannot be read, or does not answer within a second.
+func (t *Tiers) Look() *wire.Checkpoints {
+	if t == nil {
+		return nil
+	}
+	for _, one := range t.tiers {
+		one.begin()
+	}
+	late := time.NewTimer(lookWithin)
+	defer late.Stop()
+	own, all, known := map[int64]bool{}, map[int64]bool{}, true
+	for _, one := range t.tiers {
+		if !one.end(late.C) {
+			known = false
+			continue
+		}
+		into := own
+		if one.Scope == shared {
+			into = all
+		}
+		for _, step := range one.steps {
+			into[step] = true
+		}
+	}
+	if !known {
+		return nil
+	}
+	return &wire.Checkpoints{Own: newest(own), Shared: newest(all)}
+}
+
+// Folder is the first one in which the last look has found a step, or else the first shared one, in which another rank has.
+func (t *Tiers) Folder(step int64) string {
+	if t == nil {
+		return ""
+	}
+	i := slices.IndexFunc(t.tiers, func(one *tier) bool { return slices.Contains(one.steps, step) })
+	if i < 0 {
+		i = slices.IndexFunc(t.tiers, func(one *tier) bool { return one.Scope == shared })
+	}
+	if i < 0 {
+		return ""
+	}
+	return t.tiers[i].Path
+}
+
+// begin begins a look, unless the last one still hangs.
+func (t *tier) begin() {
+	t.steps, t.old = nil, false
+	if t.under != nil {
+		select {
+		case <-t.under:
+		default:
+			t.old = true
+			return
+		}
+	}
+	result := make(chan found, 1)
+	t.under = result
+	go func(path string, steps func(string) ([]int64, error)) {
+		read, err := steps(path)
+		result <- found{read, err}
+	}(t.Path, readers[t.Format])
+}
+
+// end takes what a look has found, and reports whether there is that in time.
+func (t *tier) end(late <-chan time.Time) bool {
+	if t.old {
+		return false
+	}
+	select {
+	case f := <-t.under:
+		t.under, t.steps = nil, f.steps
+		return f.err == nil
+	case <-late:
+		return false
+	}
+}
+
+// newest are the last of the steps, in order.
+func newest(steps map[int64]bool) []int64 {
+	all := make([]int64, 0, len(steps))
+	for step := range steps {
+		all = append(all, step)
+	}
+	slices.Sort(all)
+	return all[max(0, len(all)-mostSteps):]
+}
+
+// readers return the steps of the whole checkpoints in a folder, by its format. A folder that is not there has none.
+var readers = map[string]func(string) ([]int64, error){
+	"":         named,
+	"Named":    named,
+	"Megatron": megatron,
+	"DCP":      distributed,
+}
+
+// number is the only one of a name, or the one behind step, before an extension.
+var number = regexp.MustCompile(`^(?:[^0-9]*|.*step[=_-]?)([0-9]+)(?:\.([A-Za-z][0-9A-Za-z_]*))?$`)
+
+// unfinished are extensions of what is still being written.
+var unfinished = []string{"tmp", "temp", "part", "partial", "incomplete", "writing", "lock"}
+
+// stepOf is the step that a name ends in; false for none, for a part of a checkpoint, and for what is still being written.
+func stepOf(name string) (int64, bool) {
+	match := number.FindStringSubmatch(name)
+	if match == nil || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "tmp") || slices.Contains(unfinished, strings.ToLower(match[2])) {
+		return 0, false
+	}
+	step, err := strconv.ParseInt(match[1], 10, 64)
+	return step, err == nil && step > 0
+}
+
+// named has a checkpoint for each entry.
+func named(path string) ([]int64, error) {
+	return entries(path, func(fs.DirEntry) bool { return true })
+}
+
+// distributed has one for each folder that torch.distributed.checkpoint has written to the end: its metadata comes last.
+func distributed(path string) ([]int64, error) {
+	return entries(path, func(e fs.DirEntry) bool {
+		info, err := os.Stat(filepath.Join(path, e.Name(), ".metadata"))
+		return err == nil && info.Mode().IsRegular()
+	})
+}
+
+// megatron has one for each folder up to the one that its tracker names.
+func megatron(path string) ([]int64, error) {
+	text, err := readSmall(filepath.Join(path, "latest_checkpointed_iteration.txt"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	latest, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil {
+		return nil, nil // as release, which is no step
+	}
+	all, err := entries(path, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "iter_") })
+	return slices.DeleteFunc(all, func(step int64) bool { return step > latest }), err
+}
+
+// entries are the steps of the entries of a folder that are whole.
+func entries(path string, whole func(fs.DirEntry) bool) (steps []int64, err error) {
+	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	all, err := folder.ReadDir(mostEntries)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for _, e := range all {
+		if step, is := stepOf(e.Name()); is && whole(e) {
+			steps = append(steps, step)
+		}
+	}
+	return steps, nil
+}
+
+// readSmall is the content of a small file. What a pipe has in its place is not waited for.
+func readSmall(path string) (string, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, mostNamed))
+	return string(content), err
+}
