@@ -85,6 +85,30 @@ func TestRefusesSupervisor(t *testing.T) {
 			set:   supervisedBy(set{"spec.supervisor": "{progress: {checkpointFile: /latest, maxRestarts: 0}}"}),
 			field: "spec.supervisor.progress.maxRestarts", want: "greater than or equal to 1",
 		},
+		"a relative folder of checkpoints": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: checkpoints, scope: Pod}]}"}),
+			field: "spec.supervisor.checkpointTiers[0].path", want: "path has to be an absolute path outside /dev/shm, as in /checkpoints",
+		},
+		"checkpoints that are removed before the next run": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /dev/shm/copies, scope: Pod}]}"}),
+			field: "spec.supervisor.checkpointTiers[0].path", want: "for memory, mount an emptyDir of medium Memory elsewhere",
+		},
+		"checkpoints that nobody is known to see": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /checkpoints}]}"}),
+			field: "spec.supervisor.checkpointTiers[0].scope", want: "Required value",
+		},
+		"checkpoints of another format": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /checkpoints, scope: Shared, format: Orbax}]}"}),
+			field: "spec.supervisor.checkpointTiers[0].format", want: "Unsupported value",
+		},
+		"the same folder twice": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /checkpoints, scope: Shared}, {path: /checkpoints, scope: Node}]}"}),
+			field: "spec.supervisor.checkpointTiers[1]", want: "Duplicate value",
+		},
+		"checkpoints of survivors": {
+			set:   supervisedBy(set{"spec.supervisor": "{survivors: Keep, checkpointTiers: [{path: /checkpoints, scope: Shared}]}"}),
+			field: "spec.supervisor.checkpointTiers", want: "survivors: Keep leaves running load nothing: leave out one of them",
+		},
 		"other survivors": {
 			set:   supervisedBy(set{"spec.supervisor": "{survivors: Stop}"}),
 			field: "spec.supervisor.survivors", want: "Unsupported value",
@@ -103,6 +127,7 @@ func TestAcceptsSupervisor(t *testing.T) {
 		"with a readiness probe":      supervisedBy(set{container + ".readinessProbe": "{tcpSocket: {port: 80}}"}),
 		"survivors and progress":      supervisedBy(set{"spec.supervisor": "{survivors: Keep, progress: {checkpointFile: /checkpoints/latest, maxRestarts: 5}}"}),
 		"lines of its output":         supervisedBy(set{"spec.supervisor": "{progress: {logs: {preset: Megatron, trainingStep: {regex: 'step (?P<globalStep>\\d+)/(?P<totalSteps>\\d+)', example: step 5/10}}}}"}),
+		"folders of checkpoints":      supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /memory, scope: Pod}, {path: /dev/shmcopies, scope: Node}, {path: /checkpoints, scope: Shared, format: DCP}]}"}),
 		"its action":                  supervisedBy(set{"spec.restartPolicy.rules": "[{name: again, match: {events: [ProcessFailed], exitCodes: {operator: In, values: [1]}}, steps: [{action: RestartProcesses}]}]"}),
 		"an independent task without": supervisedBy(set{"spec.tasks[1]": "{name: eval, independent: true, template: {spec: {containers: [{name: c, livenessProbe: {tcpSocket: {port: 80}}}]}}}"}),
 	} {

@@ -8,6 +8,7 @@ const SupervisorFolder = "/var/run/lockstep"
 // Supervisor runs the program of each rank, which is that of the first container of its pod, as a child of lockstep-run.
 // A program that ends with an error does not end its container: the programs of all ranks are stopped and started again
 // together, in the pods that there are. Ranks of independent tasks and spares have no supervisor.
+// +kubebuilder:validation:XValidation:rule="!has(self.checkpointTiers) || !has(self.survivors) || self.survivors != 'Keep'",fieldPath=".checkpointTiers",message="checkpointTiers are for programs that start together, and those that survivors: Keep leaves running load nothing: leave out one of them"
 type Supervisor struct {
 	// stopSeconds is how long a program has between SIGTERM and SIGKILL when it is stopped for a restart of the gang.
 	// +kubebuilder:validation:Minimum=0

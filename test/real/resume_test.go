@@ -3,6 +3,7 @@
 package real
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -69,22 +70,22 @@ func TestRanksResumeFromTheirNearestCopy(t *testing.T) {
 	}
 }
 
-var (
-	resumed = regexp.MustCompile(`event=resumed rank=\d+ step=(\d+) folder=(\S+)`)
-	bits    = regexp.MustCompile(`event=step rank=\d+ step=(\d+) .*bits=(\S+)`)
-)
+var bits = regexp.MustCompile(`event=step rank=\d+ step=(\d+) .*bits=(\S+)`)
 
 // resumedAlike checks that all ranks have resumed from one step, which is as new as can be, that one of them has read it from a folder, and that steps that were made again have come
 // to the same.
 func (s *scenario) resumedAlike(what string, rank int, folder string, every int) {
 	s.t.Helper()
 	from, last, seen := map[int]string{}, 0, map[string]string{}
+	resumed := regexp.MustCompile(fmt.Sprintf(`event=resumed rank=\d+ step=(\d+) folder=(\S+) epoch=%d\n`, s.Job.Status.Epoch))
 	for r, pod := range s.pods() {
-		s.must(await(s.ctx, fmt.Sprintf("rank %d makes a step", r), s.trainsSince(pod)))
-		log, err := s.Log(s.ctx, pod, 100_000)
-		s.must(err)
-		at := resumed.FindAllStringSubmatchIndex(log, -1)
-		begun := at[len(at)-1]
+		var log string
+		var begun []int
+		s.must(await(s.ctx, fmt.Sprintf("rank %d makes steps again", r), func(ctx context.Context) (done bool, err error) {
+			log, err = s.Log(ctx, pod, 100_000)
+			begun = resumed.FindStringSubmatchIndex(log)
+			return begun != nil && bits.MatchString(log[begun[1]:]), err
+		}))
 		step, _ := strconv.Atoi(log[begun[2]:begun[3]])
 		from[step] += fmt.Sprintf(" %d:%s", r, log[begun[4]:begun[5]])
 		if got := log[begun[4]:begun[5]]; r == rank && got != folder {

@@ -107,7 +107,7 @@ def resume(model, optimizer):
         state = torch.load(f"{folder}/step-{step}.pt")
         model.module.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-    say("resumed", step=step, folder=folder)
+    say("resumed", step=step, folder=folder, epoch=os.environ.get("LOCKSTEP_EPOCH"))
     return step
 
 
