@@ -3,7 +3,9 @@
 package policies
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -12,7 +14,14 @@ import (
 
 // atBarrier has a gang wait at the barrier of its second epoch, and every rank be able to read the same.
 func atBarrier(ranks int32, own, shared []int64) *scene {
-	s := supervised(ranks)
+	job := aJob().tasks(task("worker", ranks))
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	s := aScene(job).started()
+	for i := range s.Pods {
+		s.bind(i, fmt.Sprintf("n%02d", i/((len(s.Pods)+5)/6)))
+		s.reports(i, gang.ProcessRunning)
+	}
+	s.decide()
 	s.fails(0, 1)
 	s.decide()
 	s.all(gang.ProcessWaiting)
@@ -84,6 +93,26 @@ func TestTheStepThatAllRanksResumeFrom(t *testing.T) {
 			check.Equal(t, "start", true, order.Start)
 			check.Equal(t, "step", tc.want, order.ResumeStep)
 		})
+	}
+}
+
+// The incident says from which step.
+func TestAnIncidentSaysFromWhichStepRanksResumed(t *testing.T) {
+	for step, want := range map[int64]string{
+		8: "incident 1, ProcessFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error): RestartProcesses; all ranks resumed from step 8",
+		0: "incident 1, ProcessFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error): RestartProcesses",
+	} {
+		s := atBarrier(4, []int64{8}, nil)
+		s.decide()
+		for i := range s.Pods {
+			s.Pods[i].Failure, s.Pods[i].LastExit = gang.Failure{}, nil
+			s.starts(i, step)
+		}
+		s.after(time.Second).decide()
+		inc := s.incident(t)
+		check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, inc.Outcome)
+		check.Equal(t, "step", step > 0, inc.ResumeStep != nil)
+		check.Equal(t, "story", want, inc.Message)
 	}
 }
 

@@ -107,6 +107,9 @@ type Incident struct {
 	// runningTime is when the last program was started in the epoch. Ranks with readiness probes are ready later.
 	// +optional
 	RunningTime *metav1.MicroTime `json:"runningTime,omitempty"`
+	// resumeStep is the step that all ranks were told to resume from in the epoch; none where they were told no step. It is recorded when the incident ends.
+	// +optional
+	ResumeStep *int64 `json:"resumeStep,omitempty"`
 	// waitRestartTime is when the wait for the next step began again, because the job may use nodes again that it had excluded
 	// only for their silence.
 	// +optional

@@ -625,6 +625,11 @@ func (in *Incident) DeepCopyInto(out *Incident) {
 		in, out := &in.RunningTime, &out.RunningTime
 		*out = (*in).DeepCopy()
 	}
+	if in.ResumeStep != nil {
+		in, out := &in.ResumeStep, &out.ResumeStep
+		*out = new(int64)
+		**out = **in
+	}
 	if in.WaitRestartTime != nil {
 		in, out := &in.WaitRestartTime, &out.WaitRestartTime
 		*out = (*in).DeepCopy()

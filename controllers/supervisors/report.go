@@ -194,9 +194,14 @@ func (r Report) equal(other Report) bool {
 	return r.Epoch == other.Epoch && r.State == other.State && r.Exit.equal(other.Exit) &&
 		r.LastExitEpoch == other.LastExitEpoch && r.LastExit.equal(other.LastExit) &&
 		samePace(r.Progress, other.Progress) &&
-		r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) && r.Progressed == other.Progressed &&
-		r.Checkpoints.equal(other.Checkpoints) && r.ResumeStep == other.ResumeStep &&
+		r.sameStart(other) && r.Progressed == other.Progressed &&
 		(r.Waits != nil || other.Waits == nil) && r.StillTime.IsZero() == other.StillTime.IsZero() && slices.Equal(r.Behind, other.Behind)
+}
+
+// sameStart reports whether a later report says the same of the start of the program in its epoch.
+func (r Report) sameStart(other Report) bool {
+	return r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) &&
+		r.Checkpoints.equal(other.Checkpoints) && r.ResumeStep == other.ResumeStep
 }
 
 // samePace reports whether two statements, of which there may be none, say the same, steps apart.

@@ -50,6 +50,9 @@ func Story(inc *v1alpha1.Incident) string {
 	if told := doing(inc); told != "" {
 		b.WriteString(": " + told)
 	}
+	if inc.ResumeStep != nil {
+		fmt.Fprintf(&b, "; all ranks resumed from step %d", *inc.ResumeStep)
+	}
 	return b.String()
 }
 

@@ -40,9 +40,11 @@ func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
 		return
 	}
 	var stopped, atBarrier, running time.Time
+	resume := int64(0)
 	for i := range e.Pods {
 		if p := e.Pods[i].Process; p != nil && p.Epoch == inc.Epoch && p.State == gang.ProcessRunning {
 			stopped, atBarrier, running = instant.Latest(stopped, p.Stopped), instant.Latest(atBarrier, p.AtBarrier), instant.Latest(running, p.Started)
+			resume = max(resume, p.ResumeStep)
 		}
 	}
 	within := func(at time.Time) *metav1.MicroTime {
@@ -52,6 +54,9 @@ func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
 		return new(metav1.NewMicroTime(instant.Earliest(instant.Latest(at, inc.StartTime.Time), e.Now)))
 	}
 	inc.StoppedTime, inc.BarrierTime, inc.RunningTime = within(stopped), within(atBarrier), within(running)
+	if resume > 0 {
+		inc.ResumeStep = &resume
+	}
 }
 
 // noteProgress counts, where another epoch begins, the restarts that have left no newer checkpoint.

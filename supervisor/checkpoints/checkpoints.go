@@ -201,9 +201,9 @@ func megatron(path string) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	latest, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		return nil, nil // as release, which is no step
+	latest, is := stepOf(strings.TrimSpace(text))
+	if !is { // as release
+		return nil, nil
 	}
 	all, err := entries(path, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "iter_") })
 	return slices.DeleteFunc(all, func(step int64) bool { return step > latest }), err

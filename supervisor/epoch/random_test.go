@@ -171,13 +171,7 @@ func (w *world) start(a epoch.Start) {
 
 func (w *world) report(r *wire.Report) {
 	w.check(r.Epoch >= w.reported.GetEpoch(), "a report goes back to an earlier epoch")
-	if r.Epoch > w.reported.GetEpoch() { // one that is kept was told so in an earlier epoch
-		w.barrier, w.resumes = nil, 0
-	}
-	if r.State == wire.State_STATE_WAITING {
-		w.barrier = w.found
-	}
-	w.check(r.Checkpoints == w.barrier, "a report has the checkpoints of another moment than the barrier of its epoch")
+	w.resumption(r)
 	switch r.State {
 	case wire.State_STATE_WAITING:
 		w.check(!w.program && !w.leftovers && !w.cleaning && !w.dirty, "WAITING with something left")
@@ -187,11 +181,21 @@ func (w *world) report(r *wire.Report) {
 		w.check(!w.program && r.Exit != nil && r.Exit.Code == 0 && w.failed.GetCode() == 0, "SUCCEEDED of no success")
 	case wire.State_STATE_RUNNING:
 		w.check(w.program && r.Exit == nil, "RUNNING without a program")
-		w.check(r.ResumeStep == w.resumes, "a program was told to resume from another step")
-	case wire.State_STATE_STOPPING:
-		w.check(r.ResumeStep == 0, "a program that has not started resumes from a step")
 	}
 	w.reported = r
+}
+
+// resumption checks what a report says of checkpoints, and of the step from which a program resumes.
+func (w *world) resumption(r *wire.Report) {
+	if r.Epoch > w.reported.GetEpoch() { // one that is kept was told so in an earlier epoch
+		w.barrier, w.resumes = nil, 0
+	}
+	if r.State == wire.State_STATE_WAITING {
+		w.barrier = w.found
+	}
+	w.check(r.Checkpoints == w.barrier, "a report has the checkpoints of another moment than the barrier of its epoch")
+	w.check(r.State != wire.State_STATE_RUNNING || r.ResumeStep == w.resumes, "a program was told to resume from another step")
+	w.check(r.State != wire.State_STATE_STOPPING || r.ResumeStep == 0, "a program that has not started resumes from a step")
 }
 
 // settled checks what holds between events.

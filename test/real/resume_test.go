@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
@@ -72,44 +73,64 @@ func TestRanksResumeFromTheirNearestCopy(t *testing.T) {
 
 var bits = regexp.MustCompile(`event=step rank=\d+ step=(\d+) .*bits=(\S+)`)
 
-// resumedAlike checks that all ranks have resumed from one step, which is as new as can be, that one of them has read it from a folder, and that steps that were made again have come
-// to the same.
+// resumption is how a rank has resumed.
+type resumption struct {
+	step   int
+	folder string
+	// last is the last step of the log before that, and bits what each step in the log came to.
+	last int
+	bits map[string][]string
+}
+
+// resumption reads from the log of a rank how it has resumed in the epoch of the job, once it makes steps again.
+func (s *scenario) resumption(pod corev1.Pod) (r resumption) {
+	s.t.Helper()
+	resumed := regexp.MustCompile(fmt.Sprintf(`event=resumed rank=\d+ step=(\d+) folder=(\S+) epoch=%d\n`, s.Job.Status.Epoch))
+	var log string
+	var begun []int
+	s.must(await(s.ctx, pod.Name+" makes steps again", func(ctx context.Context) (done bool, err error) {
+		log, err = s.Log(ctx, pod, 100_000)
+		begun = resumed.FindStringSubmatchIndex(log)
+		return begun != nil && bits.MatchString(log[begun[1]:]), err
+	}))
+	r = resumption{folder: log[begun[4]:begun[5]], bits: map[string][]string{}}
+	r.step, _ = strconv.Atoi(log[begun[2]:begun[3]])
+	for _, made := range bits.FindAllStringSubmatch(log, -1) {
+		r.bits[made[1]] = append(r.bits[made[1]], made[2])
+	}
+	for _, made := range bits.FindAllStringSubmatch(log[:begun[0]], -1) {
+		step, _ := strconv.Atoi(made[1])
+		r.last = max(r.last, step)
+	}
+	return r
+}
+
+// resumedAlike checks that all ranks have resumed from one step, which is as new as can be and in the incident, that one of them has read it from a folder, and that steps that were
+// made again have come to the same.
 func (s *scenario) resumedAlike(what string, rank int, folder string, every int) {
 	s.t.Helper()
-	from, last, seen := map[int]string{}, 0, map[string]string{}
-	resumed := regexp.MustCompile(fmt.Sprintf(`event=resumed rank=\d+ step=(\d+) folder=(\S+) epoch=%d\n`, s.Job.Status.Epoch))
+	inc := s.Job.Status.Incidents[len(s.Job.Status.Incidents)-1]
+	step, last, folders, came := int(ptr.Deref(inc.ResumeStep, -1)), 0, map[int]string{}, map[string]string{}
 	for r, pod := range s.pods() {
-		var log string
-		var begun []int
-		s.must(await(s.ctx, fmt.Sprintf("rank %d makes steps again", r), func(ctx context.Context) (done bool, err error) {
-			log, err = s.Log(ctx, pod, 100_000)
-			begun = resumed.FindStringSubmatchIndex(log)
-			return begun != nil && bits.MatchString(log[begun[1]:]), err
-		}))
-		step, _ := strconv.Atoi(log[begun[2]:begun[3]])
-		from[step] += fmt.Sprintf(" %d:%s", r, log[begun[4]:begun[5]])
-		if got := log[begun[4]:begun[5]]; r == rank && got != folder {
-			s.errorf("%s: rank %d resumed from %s, want %s", what, r, got, folder)
+		resumed := s.resumption(pod)
+		last, folders[r] = max(last, resumed.last), resumed.folder
+		if resumed.step != step {
+			s.errorf("%s: rank %d resumed from step %d, and the incident says %d", what, r, resumed.step, step)
 		}
-		for _, made := range bits.FindAllStringSubmatchIndex(log, -1) {
-			n, value := log[made[2]:made[3]], log[made[4]:made[5]]
-			if was, before := seen[n]; before && was != value {
-				s.errorf("%s: step %s came to %s, and to %s", what, n, was, value)
-			}
-			seen[n] = value
-			if made[0] < begun[0] {
-				step, _ := strconv.Atoi(n)
-				last = max(last, step)
+		for made, values := range resumed.bits {
+			for _, value := range values {
+				if was, before := came[made]; before && was != value {
+					s.errorf("%s: step %s came to %s, and to %s", what, made, was, value)
+				}
+				came[made] = value
 			}
 		}
 	}
-	s.t.Logf("%s: the last step was %d; resumed from %v", what, last, from)
-	if len(from) != 1 {
-		s.errorf("%s: ranks resumed from several steps: %v", what, from)
+	s.t.Logf("%s: the last step was %d; resumed from step %d in %v", what, last, step, folders)
+	if folders[rank] != folder {
+		s.errorf("%s: rank %d resumed from %s, want %s", what, rank, folders[rank], folder)
 	}
-	for step := range from {
-		if step < last-every || step%every != 0 || step > last {
-			s.errorf("%s: resumed from step %d after step %d, with a copy every %d", what, step, last, every)
-		}
+	if step < last-every || step%every != 0 || step > last {
+		s.errorf("%s: resumed from step %d after step %d, with a copy every %d", what, step, last, every)
 	}
 }

@@ -155,7 +155,11 @@ func events(inc *v1alpha1.Incident) []Event {
 	note(inc.BoundTime, "the last replacement has its node")
 	note(inc.StoppedTime, "the programs of all ranks have ended")
 	note(inc.BarrierTime, fmt.Sprintf("all ranks are at the barrier of epoch %d", inc.Epoch))
-	note(inc.RunningTime, "all programs have been started")
+	from := ""
+	if inc.ResumeStep != nil {
+		from = fmt.Sprintf(", from step %d", *inc.ResumeStep)
+	}
+	note(inc.RunningTime, "all programs have been started"+from)
 	note(inc.EndTime, "over")
 	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
 	return events
