@@ -83,7 +83,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 	return out, nil
 }
 
-// Checkpoints are the steps of checkpoints in folders that only the rank sees, and in those that all do.
+// Checkpoints are the steps of checkpoints in folders that only the rank sees, and in those that all do: each once, in order.
 type Checkpoints struct{ Own, Shared []int64 }
 
 // mostSteps is how many steps are kept of each kind.
@@ -94,8 +94,12 @@ func checkpointsOf(m *wire.Checkpoints) *Checkpoints {
 	if m == nil {
 		return nil
 	}
-	last := func(steps []int64) []int64 { return slices.Clone(steps[max(0, len(steps)-mostSteps):]) }
-	return &Checkpoints{last(m.GetOwn()), last(m.GetShared())}
+	newest := func(steps []int64) []int64 {
+		steps = slices.Clone(steps[max(0, len(steps)-mostSteps):])
+		slices.Sort(steps)
+		return slices.Compact(steps)
+	}
+	return &Checkpoints{newest(m.GetOwn()), newest(m.GetShared())}
 }
 
 func (c *Checkpoints) equal(other *Checkpoints) bool {

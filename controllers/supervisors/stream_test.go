@@ -103,6 +103,9 @@ func TestCheckpointsThatAreTooMany(t *testing.T) {
 	must(t, err)
 	check.Equal(t, "kept", &Checkpoints{Own: steps[1000-mostSteps:], Shared: steps[:2]}, r.Checkpoints)
 	check.Equal(t, "step", int64(0), r.ResumeStep)
+	r, err = reportOf(&wire.Report{State: wire.State_STATE_WAITING, Checkpoints: &wire.Checkpoints{Own: []int64{7, 5, 7}}}, t0)
+	must(t, err)
+	check.Equal(t, "one that is said twice", []int64{5, 7}, r.Checkpoints.Own) // two ranks would seem to have it
 }
 
 func TestReportsAndOrders(t *testing.T) {

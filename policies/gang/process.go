@@ -55,7 +55,7 @@ type Process struct {
 	Collectives *Collectives
 }
 
-// Checkpoints are the steps of checkpoints in folders that only the rank sees, and in those that all ranks do.
+// Checkpoints are the steps of checkpoints in folders that only the rank sees, and in those that all ranks do, each once.
 type Checkpoints struct{ Own, Shared []int64 }
 
 // Waits are the percentages for which a program waited at least, and at most, in four of five minutes.

@@ -78,7 +78,7 @@ func (t *tenant) obey(p *pod) {
 	p.told = toldOrder{*o, !late}
 	t.writes++
 	p.ordered = o.Start // a program that is left to its kubelet starts without its gang
-	t.inform(p, epoch.Ordered{Order: &wire.Order{Epoch: o.Epoch, Start: o.Start, Resume: o.Epoch > 1, Release: o.Release, Keep: o.Keep}})
+	t.inform(p, epoch.Ordered{Order: &wire.Order{Epoch: o.Epoch, Start: o.Start, Resume: o.Epoch > 1, ResumeStep: o.ResumeStep, Release: o.Release, Keep: o.Keep}})
 	p.ordered = false
 }
 

@@ -37,6 +37,9 @@ type supervisor struct {
 	ordered                       bool // what it does now follows an order
 	alone                         bool // its program was started without one
 
+	copies  []int64 // steps of which the pod has a copy
+	resumes int64   // the step that its program was told to resume from
+
 	report *wire.Report // its last one
 	// heard is the last report that the manager has on the stream that there is; nil where there is none. It is up once an order has come.
 	// heardUntil is when the last stream with a report ended, and heardReached the epoch that its program had reached by then.
@@ -130,8 +133,8 @@ func (p *pod) containerRuns() bool { return p.running || p.machine != nil }
 // beginSupervisor begins in a container that starts.
 func (t *tenant) beginSupervisor(p *pod) {
 	restarted := p.LastExit != nil
-	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf}
-	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, ManagerTimeout: t.managerTimeout()})
+	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies}
+	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, ManagerTimeout: t.managerTimeout(), Checkpoints: t.readable(p)})
 	t.inform(p, epoch.Began{})
 	t.require(Barrier, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
 }
@@ -147,7 +150,7 @@ func (t *tenant) inform(p *pod, e epoch.Event) {
 			t.require(Barrier, a.Epoch >= p.kept, "pod %s keeps epoch %d after %d", p.Name, a.Epoch, p.kept)
 			p.kept = a.Epoch
 		case epoch.Start:
-			t.startProgram(p, a.Epoch)
+			t.startProgram(p, a.Epoch, a.Order.GetResumeStep())
 		case epoch.Stop:
 			p.stopping = true
 			t.checkStop(p)
@@ -173,9 +176,13 @@ func (t *tenant) noteEpoch(p *pod) {
 	}
 }
 
-// startProgram starts the program of a supervised rank.
-func (t *tenant) startProgram(p *pod, e int64) {
+// startProgram starts the program of a supervised rank, which resumes from a step.
+func (t *tenant) startProgram(p *pod, e, step int64) {
 	t.checkStart(p, e)
+	if p.ordered && !slices.Contains(t.ghosts, p) {
+		t.checkResume(p, e, step)
+	}
+	p.resumes = step
 	p.running, p.left, p.epoch, p.startTime, p.alone = true, true, e, t.now, !p.ordered
 	t.changed("the program of pod %s starts in epoch %d", p.Name, e)
 }
@@ -260,7 +267,7 @@ func (t *tenant) stepSupervisor(p *pod) {
 		t.inform(p, epoch.Gone{})
 	case p.cleaning:
 		p.cleaning = false
-		t.inform(p, epoch.Cleaned{})
+		t.inform(p, epoch.Cleaned{Checkpoints: t.readable(p)})
 	case p.forwarded && p.running && !p.stuck:
 		t.endProgram(p, exitStopped)
 	}
@@ -292,6 +299,10 @@ func note(p *gang.Pod, r *wire.Report) {
 		State: gang.ProcessState(r.State - wire.State_STATE_RUNNING), Epoch: r.Epoch,
 		LastExit: exitOf(r.LastExit), LastExitEpoch: r.LastExitEpoch, Progressed: r.Progressed,
 		Stopped: ofMicros(r.StoppedMicros), AtBarrier: ofMicros(r.BarrierMicros), Started: ofMicros(r.StartedMicros),
+		ResumeStep: r.ResumeStep,
+	}
+	if c := r.Checkpoints; c != nil {
+		p.Process.Checkpoints = &gang.Checkpoints{Own: c.Own, Shared: c.Shared}
 	}
 	p.Completing = r.State == wire.State_STATE_SUCCEEDED
 	if exit := exitOf(r.Exit); exit != nil {

@@ -56,19 +56,30 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 		"a program starts beside one of an earlier epoch": {want: Barrier, deed: func(_ *world, job *tenant) {
 			p := job.pods[0]
 			p.running, p.left, p.kept, p.ordered = false, false, 2, true
-			job.startProgram(p, 2)
+			job.startProgram(p, 2, 0)
 		}},
 		"a program starts at once beside one of a later epoch": {want: Barrier, deed: func(_ *world, job *tenant) {
 			p, other := job.pods[0], job.pods[1]
 			p.running, p.left, other.epoch, other.alone = false, false, 2, false
-			job.startProgram(p, 1)
+			job.startProgram(p, 1, 0)
 		}},
 		"a program starts in an epoch older than one seen": {want: Barrier, deed: func(_ *world, job *tenant) {
 			p := job.pods[0]
 			p.running, p.left, p.kept = false, false, 2
-			job.startProgram(p, 1)
+			job.startProgram(p, 1, 0)
 		}},
-		"two programs run in a pod": {want: OneLife, deed: func(_ *world, job *tenant) { job.startProgram(job.pods[0], 1) }},
+		"programs of a run resume from two steps": {want: Barrier, deed: func(_ *world, job *tenant) {
+			p, other := job.pods[0], job.pods[1]
+			p.running, p.left, p.kept, p.ordered, job.shared = false, false, 1, true, []int64{5, 7}
+			other.alone, other.resumes = false, 5
+			job.startProgram(p, 1, 7)
+		}},
+		"a program resumes from a step that it cannot read": {want: Barrier, deed: func(_ *world, job *tenant) {
+			p := job.pods[0]
+			p.running, p.left, p.kept, p.ordered, p.copies, job.shared = false, false, 1, true, []int64{8}, []int64{5}
+			job.startProgram(p, 1, 7)
+		}},
+		"two programs run in a pod": {want: OneLife, deed: func(_ *world, job *tenant) { job.startProgram(job.pods[0], 1, 0) }},
 		"a survivor that is kept is stopped": {v1alpha1.SurvivorsKeep, Survivors, func(_ *world, job *tenant) {
 			job.orders = []policies.Order{{Epoch: 2}}
 			job.manager.order = &job.orders[0]

@@ -14,7 +14,7 @@ import (
 
 // surface is all that the simulation may know of the engine: what it observes, decides and plans.
 var surface = []string{
-	"gang.Answer", "gang.AnswerKey", "gang.ContainerFailure", "gang.Failure", "gang.HoldLimits", "gang.Node", "gang.Observation", "gang.Pod", "gang.PodGroup", "gang.Process", "gang.ProcessFailed", "gang.ProcessState",
+	"gang.Answer", "gang.AnswerKey", "gang.Checkpoints", "gang.ContainerFailure", "gang.Failure", "gang.HoldLimits", "gang.Node", "gang.Observation", "gang.Pod", "gang.PodGroup", "gang.Process", "gang.ProcessFailed", "gang.ProcessState",
 	"gang.Signal", "gang.Size", "gang.StartProblem", "gang.VolcanoJob", "gang.YoungerHold",
 	"placement.Target", "placement.Toleration",
 	"policies.Ask", "policies.AskedPod", "policies.Binding", "policies.Bindings", "policies.Decide", "policies.Decision", "policies.Lift", "policies.Order",

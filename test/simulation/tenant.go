@@ -28,6 +28,7 @@ type tenant struct {
 
 	supervised bool             // the programs run under supervisors
 	orders     []policies.Order // that its managers gave of late
+	shared     []int64          // steps of the checkpoints that all ranks see
 	ghosts     []*pod           // whose objects are gone, and whose programs may run on
 
 	collective bool   // the processes of the ranks need each other

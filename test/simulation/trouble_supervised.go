@@ -90,6 +90,7 @@ func (t *tenant) abortProgram(p *pod) {
 func (t *tenant) save(p *pod) {
 	if p.running {
 		t.happened("program saves")
+		t.keepCheckpoint(p)
 		t.inform(p, epoch.Progressed{})
 	}
 }
