@@ -44,7 +44,7 @@ func (r *record) checkCharges() {
 		inc := &r.s.Incidents[i]
 		if was := incidentOf(r.old, inc.ID); was.Charged && (!inc.Charged || r.changesSides(inc, &was)) {
 			r.happened("refund")
-			r.refunded(inc)
+			noted += r.refunded(inc)
 		}
 	}
 	for i := range r.s.Incidents {
@@ -76,11 +76,17 @@ func (r *record) chargesNow(s *v1alpha1.TrainingJobStatus) int {
 	return len(slices.DeleteFunc(all, func(t metav1.Time) bool { return !t.Time.Equal(r.o.Now) }))
 }
 
-// refunded takes back the charges of an incident.
-func (r *record) refunded(inc *v1alpha1.Incident) {
+// refunded takes back the charges of an incident, and returns how many of these the status before noted as of this very moment: of a pass in the same whole second.
+func (r *record) refunded(inc *v1alpha1.Incident) (now int) {
 	before := len(r.ledger.charges)
-	r.ledger.charges = slices.DeleteFunc(r.ledger.charges, func(c charge) bool { return c.incident == inc.ID })
+	r.ledger.charges = slices.DeleteFunc(r.ledger.charges, func(c charge) bool {
+		if c.incident == inc.ID && c.at.Truncate(time.Second).Equal(r.o.Now) {
+			now++
+		}
+		return c.incident == inc.ID
+	})
 	r.require(Budget, len(r.ledger.charges) < before, "incident %d is refunded and was not charged", inc.ID)
+	return now
 }
 
 // broughtBack reports whether an incident has just restarted ranks that fail in place although each step of its rule is taken.
