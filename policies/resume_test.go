@@ -99,7 +99,7 @@ func TestTheStepThatAllRanksResumeFrom(t *testing.T) {
 // The incident says from which step.
 func TestAnIncidentSaysFromWhichStepRanksResumed(t *testing.T) {
 	for step, want := range map[int64]string{
-		8: "incident 1, ProcessFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error): RestartProcesses; all ranks resumed from step 8",
+		8: "incident 1, ProcessFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error): RestartProcesses; all ranks were told to resume from step 8",
 		0: "incident 1, ProcessFailed of pod llm-1-worker-0 on node n00, container train exited with 1 (Error): RestartProcesses",
 	} {
 		s := atBarrier(4, []int64{8}, nil)
@@ -114,6 +114,18 @@ func TestAnIncidentSaysFromWhichStepRanksResumed(t *testing.T) {
 		check.Equal(t, "step", step > 0, inc.ResumeStep != nil)
 		check.Equal(t, "story", want, inc.Message)
 	}
+}
+
+func TestAnIncidentSaysNoStepOfSomeRanks(t *testing.T) {
+	s := atBarrier(3, []int64{8}, nil)
+	s.decide()
+	for i := range s.Pods {
+		s.Pods[i].Failure, s.Pods[i].LastExit = gang.Failure{}, nil
+		s.starts(i, int64(8*(i%2)))
+	}
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "step", nil, s.incident(t).ResumeStep)
 }
 
 // Before all are at the barrier, in the first run, and where programs heal themselves, no step is told.

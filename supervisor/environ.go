@@ -27,7 +27,7 @@ func environ(container []string, a epoch.Start, folder func(step int64) string) 
 	out = with(out, envResume, strconv.FormatBool(a.Order.Resume))
 	out = with(out, envRestartReason, a.Order.RestartReason)
 	out = with(out, envHyperNode, a.Order.HyperNode)
-	if step := a.Order.ResumeStep; step > 0 {
+	if step := a.ResumeStep; step > 0 {
 		out = with(out, envResumeStep, strconv.FormatInt(step, 10))
 		out = with(out, envResumeFrom, folder(step))
 	}

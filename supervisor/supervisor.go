@@ -116,7 +116,7 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 	}
 	s := &supervisor{
 		Options: o,
-		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout, Checkpoints: tiers.Look()}),
+		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout, Checkpoints: look(tiers, first > 1, o.Log)}),
 		tiers:   tiers,
 		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
@@ -133,6 +133,19 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		return 0, err
 	}
 	return s.run(signals), nil
+}
+
+// look returns the checkpoints that can be read, where somebody needs them; nil where that is not known.
+func look(tiers *checkpoints.Tiers, needed bool, log *slog.Logger) *wire.Checkpoints {
+	if tiers == nil || !needed {
+		return nil
+	}
+	found, err := tiers.Look()
+	if err != nil {
+		log.Warn("No rank is told a step to resume from: which checkpoints this one can load is not known", "error", err)
+		return nil
+	}
+	return found
 }
 
 // connect makes the two sources of events beside the signals.
@@ -264,7 +277,7 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 	case epoch.Clean:
 		go func() {
 			s.keeper.Clean()
-			s.events <- epoch.Cleaned{Checkpoints: s.tiers.Look()}
+			s.events <- epoch.Cleaned{Checkpoints: look(s.tiers, true, s.Log)}
 		}()
 	case epoch.Forward:
 		if a.Reason == "" {

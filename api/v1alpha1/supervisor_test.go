@@ -105,6 +105,14 @@ func TestRefusesSupervisor(t *testing.T) {
 			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /checkpoints, scope: Shared}, {path: /checkpoints, scope: Node}]}"}),
 			field: "spec.supervisor.checkpointTiers[1]", want: "Duplicate value",
 		},
+		"two shared folders": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /a, scope: Shared}, {path: /b, scope: Shared}]}"}),
+			field: "spec.supervisor.checkpointTiers", want: "two folders are Shared",
+		},
+		"one piece of metadata for folders of each rank": {
+			set:   supervisedBy(set{"spec.supervisor": "{checkpointTiers: [{path: /a, scope: Node, format: DCP}]}"}),
+			field: "spec.supervisor.checkpointTiers[0].format", want: "format: DCP is for scope: Shared",
+		},
 		"checkpoints of survivors": {
 			set:   supervisedBy(set{"spec.supervisor": "{survivors: Keep, checkpointTiers: [{path: /checkpoints, scope: Shared}]}"}),
 			field: "spec.supervisor.checkpointTiers", want: "survivors: Keep leaves running load nothing: leave out one of them",

@@ -41,12 +41,15 @@ type Supervisor struct {
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:XValidation:rule="self.filter(t, t.scope == 'Shared').size() <= 1",message="two folders are Shared: where a rank finds a step of another one would not be known, so name one"
 	// +optional
 	CheckpointTiers []CheckpointTier `json:"checkpointTiers,omitempty"`
 }
 
-// CheckpointTier is a folder of checkpoints. Each is an entry whose name ends in its step, before an extension: step-1200.pt, checkpoint-1200, iter_0001200. Names that begin
-// with tmp or a dot, and extensions such as tmp and part, are those of checkpoints that are not whole.
+// CheckpointTier is a folder of checkpoints of this job alone. A checkpoint is a file with content, or a folder, named after its step: 1200, step-1200.pt, checkpoint-1200,
+// ckpt_1200, iter_0001200, global_step1200 or epoch=3-step=1200.ckpt; other names are ignored. It has what a rank needs, of all processes of its pod. In a Shared folder it has
+// what every rank needs. It must be written under another name, synced, and renamed, unless its format says when it is whole.
+// +kubebuilder:validation:XValidation:rule="!has(self.format) || self.format != 'DCP' || self.scope == 'Shared'",fieldPath=".format",message="DCP writes .metadata once for all ranks, so that format: DCP is for scope: Shared"
 type CheckpointTier struct {
 	// path is the absolute path of the folder, as the program's container sees it. It cannot be in /dev/shm, which is cleared between runs.
 	// +kubebuilder:validation:MinLength=2
@@ -54,7 +57,7 @@ type CheckpointTier struct {
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/') && self != '/dev/shm' && !self.startsWith('/dev/shm/')",message="path has to be an absolute path outside /dev/shm, as in /checkpoints: for memory, mount an emptyDir of medium Memory elsewhere"
 	Path string `json:"path"`
 	// scope says who sees the folder, and how long it stays: Pod is of the rank alone, and lost with its pod, as an emptyDir; Node is of the rank alone, and stays on
-	// the node, as a hostPath; Shared is seen by every rank.
+	// the node, as a hostPath with the job's UID and the rank in its path; Shared is seen by every rank, and has to be there.
 	// +required
 	Scope CheckpointScope `json:"scope"`
 	// format says which entries are whole checkpoints: Named, every one; Megatron, the folders iter_* up to the step in latest_checkpointed_iteration.txt; DCP, the

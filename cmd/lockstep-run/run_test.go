@@ -89,15 +89,15 @@ func TestTheStepToResumeFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.write("shared/step-5.pt", "")
+	p.write("shared/step-5.pt", "state")
 	p.run(fmt.Sprintf(`--checkpoint-tiers=[{"path": %q, "scope": "Pod"}, {"path": %q, "scope": "Shared", "format": "Named"}]`, p.path("memory"), p.path("shared")))
 	first := p.puppets.Next()
 	s := p.connected(&wire.Order{Epoch: 1})
 	if r, _ := s.Await(running); r.Checkpoints != nil || len(first.Variables("LOCKSTEP_RESUME_")) > 0 {
 		t.Error("before the first restart: checkpoints", r.Checkpoints, first.Variables("LOCKSTEP_RESUME_"))
 	}
-	first.Do("write", p.path("memory/step-9.pt"), "")
-	first.Do("write", p.path("memory/step-10.pt.tmp"), "")
+	first.Do("write", p.path("memory/step-9.pt"), "state")
+	first.Do("write", p.path("memory/step-10.pt.tmp"), "state")
 	s.Order(&wire.Order{Epoch: 2})
 	r, _ := s.Await(waiting)
 	if diff := cmp.Diff(&wire.Checkpoints{Own: []int64{9}, Shared: []int64{5}}, r.Checkpoints, protocmp.Transform()); diff != "" {

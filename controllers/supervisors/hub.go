@@ -54,6 +54,7 @@ type Hub struct {
 // gang is what is known of a job.
 type gang struct {
 	order *Order // nil before the reconciler has given one
+	begun Order  // the first of its epoch by which programs start
 	pods  map[types.UID]*member
 }
 
@@ -105,6 +106,12 @@ func (h *Hub) Order(job Job, order Order) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.gang(job)
+	if order.Start { // what some were told at the start all are told
+		if g.begun.Epoch != order.Epoch {
+			g.begun = order
+		}
+		order.ResumeStep = g.begun.ResumeStep
+	}
 	if g.order != nil && *g.order == order {
 		return
 	}

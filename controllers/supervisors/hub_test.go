@@ -163,6 +163,18 @@ func TestExitsAreCompared(t *testing.T) {
 	}
 }
 
+// What some ranks were told when programs started, all are told, whatever is known later.
+func TestTheStepOfAStartStays(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	for _, order := range []struct {
+		epoch, step, want int64
+		start             bool
+	}{{1, 0, 0, true}, {2, 0, 0, false}, {2, 8, 8, true}, {2, 0, 8, true}, {2, 9, 8, true}, {3, 9, 9, true}} {
+		h.Order(job, Order{Epoch: order.epoch, Start: order.start, ResumeStep: order.step})
+		check.Equal(t, fmt.Sprintf("told in epoch %d", order.epoch), order.want, h.jobs[job].order.ResumeStep)
+	}
+}
+
 func TestCheckpointsAreCompared(t *testing.T) {
 	one := Report{Checkpoints: &Checkpoints{Own: []int64{1}, Shared: []int64{2}}}
 	for name, other := range map[string]Report{

@@ -51,7 +51,7 @@ func Story(inc *v1alpha1.Incident) string {
 		b.WriteString(": " + told)
 	}
 	if inc.ResumeStep != nil {
-		fmt.Fprintf(&b, "; all ranks resumed from step %d", *inc.ResumeStep)
+		fmt.Fprintf(&b, "; all ranks were told to resume from step %d", *inc.ResumeStep)
 	}
 	return b.String()
 }

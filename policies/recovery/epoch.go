@@ -40,11 +40,15 @@ func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
 		return
 	}
 	var stopped, atBarrier, running time.Time
-	resume := int64(0)
+	resume := int64(-1) // what all were told
 	for i := range e.Pods {
 		if p := e.Pods[i].Process; p != nil && p.Epoch == inc.Epoch && p.State == gang.ProcessRunning {
 			stopped, atBarrier, running = instant.Latest(stopped, p.Stopped), instant.Latest(atBarrier, p.AtBarrier), instant.Latest(running, p.Started)
-			resume = max(resume, p.ResumeStep)
+			if resume < 0 {
+				resume = p.ResumeStep
+			} else if resume != p.ResumeStep {
+				resume = 0
+			}
 		}
 	}
 	within := func(at time.Time) *metav1.MicroTime {

@@ -2,6 +2,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,21 +68,18 @@ func New(text string) (*Tiers, error) {
 	return t, nil
 }
 
-// Look returns the steps that can be read; nil where a folder cannot be read, or does not answer within a second.
-func (t *Tiers) Look() *wire.Checkpoints {
-	if t == nil {
-		return nil
-	}
+// Look returns the steps that can be read. Where a folder cannot be read, or does not answer within a second, it is not known which these are.
+func (t *Tiers) Look() (*wire.Checkpoints, error) {
 	for _, one := range t.tiers {
 		one.begin()
 	}
 	late := time.NewTimer(lookWithin)
 	defer late.Stop()
-	own, all, known := map[int64]bool{}, map[int64]bool{}, true
+	own, all := map[int64]bool{}, map[int64]bool{}
+	var errs []error
 	for _, one := range t.tiers {
-		if !one.end(late.C) {
-			known = false
-			continue
+		if err := one.end(late.C); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", one.Path, err))
 		}
 		into := own
 		if one.Scope == shared {
@@ -91,10 +89,10 @@ func (t *Tiers) Look() *wire.Checkpoints {
 			into[step] = true
 		}
 	}
-	if !known {
-		return nil
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
-	return &wire.Checkpoints{Own: newest(own), Shared: newest(all)}
+	return &wire.Checkpoints{Own: newest(own), Shared: newest(all)}, nil
 }
 
 // Folder is the first one in which the last look has found a step, or else the first shared one, in which another rank has.
@@ -131,17 +129,23 @@ func (t *tier) begin() {
 	}(t.Path, readers[t.Format])
 }
 
-// end takes what a look has found, and reports whether there is that in time.
-func (t *tier) end(late <-chan time.Time) bool {
+// errSilent is said of a folder whose file system does not answer.
+var errSilent = fmt.Errorf("does not answer within %s", lookWithin)
+
+// end takes what a look has found. A folder that all ranks see is there; another one may be yet to come.
+func (t *tier) end(late <-chan time.Time) error {
 	if t.old {
-		return false
+		return errSilent
 	}
 	select {
 	case f := <-t.under:
 		t.under, t.steps = nil, f.steps
-		return f.err == nil
+		if errors.Is(f.err, fs.ErrNotExist) && t.Scope != shared {
+			return nil
+		}
+		return f.err
 	case <-late:
-		return false
+		return errSilent
 	}
 }
 
@@ -155,7 +159,7 @@ func newest(steps map[int64]bool) []int64 {
 	return all[max(0, len(all)-mostSteps):]
 }
 
-// readers return the steps of the whole checkpoints in a folder, by its format. A folder that is not there has none.
+// readers return the steps of the whole checkpoints in a folder, by its format.
 var readers = map[string]func(string) ([]int64, error){
 	"":         named,
 	"Named":    named,
@@ -163,25 +167,25 @@ var readers = map[string]func(string) ([]int64, error){
 	"DCP":      distributed,
 }
 
-// number is the only one of a name, or the one behind step, before an extension.
-var number = regexp.MustCompile(`^(?:[^0-9]*|.*step[=_-]?)([0-9]+)(?:\.([A-Za-z][0-9A-Za-z_]*))?$`)
+// stepName is a name that says the step of a checkpoint, and nothing of a part of it.
+var stepName = regexp.MustCompile(`^(?:(?:epoch=[0-9]+-)?(?:global_)?(?:step|iter|checkpoint|ckpt)[=_-]?)?([0-9]+)(?:\.(?:pt|pth|ckpt|bin|safetensors|tar|npz))?$`)
 
-// unfinished are extensions of what is still being written.
-var unfinished = []string{"tmp", "temp", "part", "partial", "incomplete", "writing", "lock"}
-
-// stepOf is the step that a name ends in; false for none, for a part of a checkpoint, and for what is still being written.
+// stepOf is the step that a name says; false for any other name.
 func stepOf(name string) (int64, bool) {
-	match := number.FindStringSubmatch(name)
-	if match == nil || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "tmp") || slices.Contains(unfinished, strings.ToLower(match[2])) {
+	match := stepName.FindStringSubmatch(name)
+	if match == nil {
 		return 0, false
 	}
 	step, err := strconv.ParseInt(match[1], 10, 64)
 	return step, err == nil && step > 0
 }
 
-// named has a checkpoint for each entry.
+// named has a checkpoint for each entry with content: a file that was renamed before it was synced may be empty after a loss of power.
 func named(path string) ([]int64, error) {
-	return entries(path, func(fs.DirEntry) bool { return true })
+	return entries(path, func(e fs.DirEntry) bool {
+		info, err := os.Stat(filepath.Join(path, e.Name()))
+		return err == nil && (info.IsDir() || (info.Mode().IsRegular() && info.Size() > 0))
+	})
 }
 
 // distributed has one for each folder that torch.distributed.checkpoint has written to the end: its metadata comes last.
@@ -195,8 +199,8 @@ func distributed(path string) ([]int64, error) {
 // megatron has one for each folder up to the one that its tracker names.
 func megatron(path string) ([]int64, error) {
 	text, err := readSmall(filepath.Join(path, "latest_checkpointed_iteration.txt"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	if _, gone := os.Stat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
+		return nil, nil // the first one is yet to come
 	}
 	if err != nil {
 		return nil, err
@@ -209,22 +213,28 @@ func megatron(path string) ([]int64, error) {
 	return slices.DeleteFunc(all, func(step int64) bool { return step > latest }), err
 }
 
-// entries are the steps of the entries of a folder that are whole.
+// entries are the steps of the newest entries of a folder that are whole.
 func entries(path string, whole func(fs.DirEntry) bool) (steps []int64, err error) {
 	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
 	defer folder.Close()
-	all, err := folder.ReadDir(mostEntries)
+	all, err := folder.ReadDir(mostEntries + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	if len(all) > mostEntries {
+		return nil, fmt.Errorf("more than %d entries", mostEntries)
+	}
+	all = slices.DeleteFunc(all, func(e fs.DirEntry) bool { _, is := stepOf(e.Name()); return !is })
+	slices.SortFunc(all, func(a, b fs.DirEntry) int {
+		stepA, _ := stepOf(a.Name())
+		stepB, _ := stepOf(b.Name())
+		return cmp.Compare(stepB, stepA)
+	})
 	for _, e := range all {
-		if step, is := stepOf(e.Name()); is && whole(e) {
+		if step, _ := stepOf(e.Name()); len(steps) < mostSteps && whole(e) {
 			steps = append(steps, step)
 		}
 	}

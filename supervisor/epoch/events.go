@@ -58,6 +58,8 @@ type (
 	Start struct {
 		Epoch int64
 		Order *wire.Order
+		// ResumeStep is the order's; 0 for a program that does not start from the barrier of its epoch, together with the others.
+		ResumeStep int64
 	}
 	// Stop stops every process. Gone is its answer. Reason is that of the order for which it does; empty for none. For Stalled the program is asked
 	// where it is, first.

@@ -58,7 +58,7 @@ type Machine struct {
 	stopped, atBarrier, started time.Time
 	// found are the checkpoints that can be read since the last program has ended, and checkpoints those that could be at the barrier of the epoch; nil where that is not known.
 	found, checkpoints *wire.Checkpoints
-	// resumeStep is that of the order when the program was started in the epoch; 0 where it had none.
+	// resumeStep is that of the order when the program was started from the barrier of the epoch; 0 where it had none.
 	resumeStep int64
 	// progressed reports whether the program has saved a checkpoint in the epoch.
 	progressed bool
@@ -146,8 +146,11 @@ func (m *Machine) begin() {
 // start starts the program in the machine's epoch.
 func (m *Machine) start() {
 	m.running, m.processes, m.exit, m.started = true, unknown, nil, m.now
-	m.resumeStep = m.order.GetResumeStep()
-	m.do(Start{m.epoch, m.order})
+	m.resumeStep = 0
+	if !m.atBarrier.IsZero() {
+		m.resumeStep = m.order.GetResumeStep()
+	}
+	m.do(Start{m.epoch, m.order, m.resumeStep})
 	m.report(wire.State_STATE_RUNNING)
 }
 

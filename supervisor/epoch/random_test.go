@@ -25,7 +25,9 @@ type world struct {
 	// found are the checkpoints of the last look, and barrier those of the barrier of the epoch that is reported.
 	found, barrier *wire.Checkpoints
 	// resumes is the step that the last program was told to resume from.
-	resumes          int64
+	resumes int64
+	// waited reports whether the barrier of the epoch was reached.
+	waited           bool
 	final            bool
 	failed           *wire.Exit
 	history, defects []string
@@ -165,7 +167,8 @@ func (w *world) start(a epoch.Start) {
 	w.check(a.Epoch == w.seen, "a program is started in an epoch older than one seen")
 	w.check(a.Epoch == w.persisted, "a program is started in an epoch that is not kept")
 	w.check(a.Order == nil || a.Order.Epoch == a.Epoch, "a program has the contract of another epoch")
-	w.resumes = a.Order.GetResumeStep()
+	w.resumes = a.ResumeStep
+	w.check(a.ResumeStep == 0 || (w.waited && a.ResumeStep == a.Order.GetResumeStep()), "a program resumes from a step that was told to others at the barrier")
 	w.program, w.leftovers, w.dirty, w.failed = true, w.random.IntN(2) == 0, true, nil
 }
 
@@ -188,10 +191,10 @@ func (w *world) report(r *wire.Report) {
 // resumption checks what a report says of checkpoints, and of the step from which a program resumes.
 func (w *world) resumption(r *wire.Report) {
 	if r.Epoch > w.reported.GetEpoch() { // one that is kept was told so in an earlier epoch
-		w.barrier, w.resumes = nil, 0
+		w.barrier, w.resumes, w.waited = nil, 0, false
 	}
 	if r.State == wire.State_STATE_WAITING {
-		w.barrier = w.found
+		w.barrier, w.waited = w.found, true
 	}
 	w.check(r.Checkpoints == w.barrier, "a report has the checkpoints of another moment than the barrier of its epoch")
 	w.check(r.State != wire.State_STATE_RUNNING || r.ResumeStep == w.resumes, "a program was told to resume from another step")

@@ -91,9 +91,16 @@ def saved(folder):
 
 
 def choose():
-    """The step that the manager has found for all ranks, and where this one can read it, or else the newest that rank 0 sees in the shared folder."""
-    if "LOCKSTEP_RESUME_STEP" in os.environ:
-        return int(os.environ["LOCKSTEP_RESUME_STEP"]), os.environ["LOCKSTEP_RESUME_FROM"]
+    """The step that the manager has found for all ranks, and where this one can read it, if all were told the same, or else the newest that rank 0 sees in the shared folder."""
+    told, folder = int(os.environ.get("LOCKSTEP_RESUME_STEP", "0")), os.environ.get("LOCKSTEP_RESUME_FROM")
+    if told and not os.path.exists(f"{folder}/step-{told}.pt"):
+        told = 0
+    range_told = torch.tensor([-told, told])
+    count("AllReduce")
+    dist.all_reduce(range_told, op=dist.ReduceOp.MAX)
+    complete()
+    if told and told == -int(range_told[0]) == int(range_told[1]):
+        return told, folder
     chosen = torch.tensor([max(saved(SHARED), default=0) if dist.get_rank() == 0 else 0])
     count("Broadcast")
     dist.broadcast(chosen, src=0)
@@ -107,6 +114,10 @@ def resume(model, optimizer):
         state = torch.load(f"{folder}/step-{step}.pt")
         model.module.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+    for copies, _ in COPIES:  # what is newer is of a run that was given up
+        for newer in saved(copies):
+            if newer > step:
+                os.remove(f"{copies}/step-{newer}.pt")
     say("resumed", step=step, folder=folder, epoch=os.environ.get("LOCKSTEP_EPOCH"))
     return step
 
