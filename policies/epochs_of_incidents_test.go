@@ -320,3 +320,25 @@ func TestARankWhoseNodeIsLostAfterAStartOfPrograms(t *testing.T) {
 		})
 	}
 }
+
+// Programs end before their pods have been ready, while others have yet to start, and wait for nothing more: the ladder of the pod that did not start goes on.
+func TestProgramsThatHaveEndedStartNoMore(t *testing.T) {
+	s := supervised(2, rule("starts", on(v1alpha1.PodNotStarted), step(v1alpha1.MigratePod, 0), step(v1alpha1.RestartJob, 600)))
+	stalls := func(i int) {
+		p := &s.Pods[i]
+		p.Phase, p.Ready, p.WasReady, p.BoundTime, p.StartProblem, p.Process = corev1.PodPending, false, false, s.Now, gang.StartProblem{Reason: "ImagePullBackOff"}, nil
+	}
+	stalls(1)
+	s.after(30 * time.Second).decide()
+	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
+	s.replace(1)
+	s.decide()
+	s.bind(1, "n03")
+	for i := range s.Pods {
+		stalls(i)
+		s.Pods[i].Phase = corev1.PodRunning
+		s.fails(i, 1)
+	}
+	s.after(time.Hour).decide()
+	check.Equal(t, "steps once both programs have ended", []string{"MigratePod@0", "RestartJob@3600"}, s.fired(t))
+}

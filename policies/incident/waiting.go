@@ -50,19 +50,25 @@ func (v *View) decidesOn(s *v1alpha1.TrainingJobStatus, r gang.Rank) *v1alpha1.I
 }
 
 // mayStart reports whether each rank of an incident that is about a pod's start is back, on its way, or on a node where it
-// may still start, as far as is known: where no other pod of its task comes further, the node is not at fault.
+// may still start, as far as is known: where no other pod of its task comes further, the node is not at fault. One whose program has ended waits for the others alone.
 func (v *View) mayStart(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
-	m := v.Rooms(s)
-	return v.EveryRankOf(inc, func(r gang.Rank) bool {
+	m, starts, ended := v.Rooms(s), false, false
+	all := v.EveryRankOf(inc, func(r gang.Rank) bool {
 		p := v.Pod(r)
 		switch {
 		case v.State(s, r) >= gang.Working:
 			return true
 		case v.State(s, r) < gang.Bound:
+			starts = true
 			return p == nil || !m.Pending(p)
+		case v.ProcessFailed(p):
+			ended = true
+			return true
 		}
+		starts = true
 		return !p.StartsUntil().IsZero() && v.Nodes[p.Node].Ready && !v.FailsToStart(p)
 	})
+	return all && (starts || !ended)
 }
 
 // CannotHelp reports whether an action cannot help an incident: its ranks wait for a node, and the scheduler tries none for
