@@ -279,7 +279,13 @@ func TestHangs(t *testing.T) {
 			s.Pods[0].Training.SaidTime = time.Time{}
 			return s
 		}},
-		"the GPU of the only rank spins": {scene: func() *scene { return hangingOf(1, gang.ActivityBusy, []int{0}, restart).spin(time.Minute, 0) }},
+		"the only GPU spins": {scene: func() *scene {
+			s := hangingOf(1, gang.ActivityBusy, []int{0}, restart).spin(time.Minute, 0)
+			s.Requests["worker"] = gpus(1)
+			return s
+		}},
+		"the GPUs of the only rank spin": {func() *scene { return hangingOf(1, gang.ActivityBusy, []int{0}, restart).spin(time.Minute, 0) },
+			[]v1alpha1.IncidentRanks{{Task: "worker", Failed: "0"}}, v1alpha1.Cause{Reason: "Spinning"}, v1alpha1.ClassMaintenance},
 		"one is behind, and another mesh moves": {scene: func() *scene {
 			s := hanging(gang.ActivityBusy, []int{0, 1, 2}, restart).behind(time.Minute, 1)
 			s.Pods[2].Process.Collectives = &gang.Collectives{}

@@ -175,7 +175,7 @@ func waiting(ranks map[gang.Activity][]string, heard int) string {
 	}
 	switch {
 	case spin > 0 && idle+spin == heard:
-		return fmt.Sprintf("%s; the GPUs of %d ranks%s", told, spin, spinning)
+		return fmt.Sprintf("%s; the GPUs of all ranks that use a processor%s", told, spinning)
 	case told != "":
 		return told
 	case len(ranks) > 1:

@@ -84,9 +84,9 @@ func TestAStallWhileTheGPUsOfAllRanksSpin(t *testing.T) {
 	s.spin(time.Minute, 0, 1).after(10 * time.Second).decide()
 	check.Equal(t, "while two of three spin", of+"the processes of all ranks do the same", s.stalled())
 	s.spin(time.Minute, 2).after(10 * time.Second).decide()
-	check.Equal(t, "once all do", of+"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
+	check.Equal(t, "once all do", of+"the GPUs of all ranks that use a processor execute kernels and move no data, as in a collective", s.stalled())
 	s.spin(0, 1).after(10 * time.Second).decide()
-	check.Equal(t, "later", of+"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
+	check.Equal(t, "later", of+"the GPUs of all ranks that use a processor execute kernels and move no data, as in a collective", s.stalled())
 }
 
 // The rank for which the GPUs of the others spin may compute. It may also have a node without an agent.
@@ -111,7 +111,7 @@ func TestTheGPUsOfAllRanksThatHaveSomeSpin(t *testing.T) {
 	s.do(gang.ActivityBusy, gang.ActivityIdle, 0)
 	s.spin(0, 1, 2, 3).after(time.Minute).decide()
 	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; llm-1-worker-0: the only rank that uses no processor; "+
-		"the GPUs of 3 ranks execute kernels and move no data, as in a collective", s.stalled())
+		"the GPUs of all ranks that use a processor execute kernels and move no data, as in a collective", s.stalled())
 }
 
 // A rank without an agent on its node does not differ by that from those that wait like it.
@@ -119,6 +119,16 @@ func TestTheGPUsOfRanksThatUseNoProcessorSpin(t *testing.T) {
 	s := counting(4)
 	s.do(gang.ActivityIdle, gang.ActivityIdle)
 	s.spin(0, 1, 2, 3).after(time.Minute).decide()
+	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; the processes of all ranks do the same", s.stalled())
+}
+
+// A program says nothing valid any more while nothing is known of GPUs.
+func TestAStallOfAProgramThatHasSaidNothing(t *testing.T) {
+	s := counting(3)
+	s.do(gang.ActivityBusy, gang.ActivityBusy)
+	s.after(time.Minute).decide()
+	s.Pods[0].Training = nil
+	s.after(10 * time.Second).decide()
 	check.Equal(t, "stalled", "a training step is overdue, by the steps before it, since step 120; the processes of all ranks do the same", s.stalled())
 }
 
@@ -147,7 +157,7 @@ func TestAStallOfWhichMoreIsKnownLater(t *testing.T) {
 	s = counting(4)
 	s.do(gang.ActivityBusy, gang.ActivityBusy)
 	s.spin(0, 0, 1, 2, 3).after(time.Minute).decide()
-	check.Equal(t, "by GPUs", of+"the GPUs of 4 ranks execute kernels and move no data, as in a collective", s.stalled())
+	check.Equal(t, "by GPUs", of+"the GPUs of all ranks that use a processor execute kernels and move no data, as in a collective", s.stalled())
 	s.behind(0, 2).after(10 * time.Second).decide()
 	check.Equal(t, "by NCCL, later", of+"llm-1-worker-2: behind in a collective, by NCCL RAS", s.stalled())
 }

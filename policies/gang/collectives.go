@@ -107,37 +107,40 @@ type counting struct {
 	now time.Time
 	// overdue is the longest time after which a step of one is.
 	overdue time.Duration
-	// moved is when the last word of a step or a phase came, by the clocks of nodes. It is not known, as of supervisors of another version, where it is not dated.
+	// moved is when the last word of a step came, by the clocks of nodes. It is not known, as of supervisors of another version, where it is not dated.
 	moved time.Time
 	dated bool
 	// phased are the pods that say their phases.
 	phased map[*Pod]bool
-	// alone reports whether the gang has one rank, whose GPU waits for no other.
+	// alone reports whether the gang has one GPU, which waits for no other.
 	alone bool
 }
 
 // counting returns what the ranks say of their steps.
 func (g *Gang) counting(s *v1alpha1.TrainingJobStatus) counting {
-	c, ranks := counting{now: g.Now, dated: true, phased: map[*Pod]bool{}}, 0
+	c, devices := counting{now: g.Now, dated: true, phased: map[*Pod]bool{}}, int64(0)
 	EachRank(g.Effective, func(r Rank) {
 		if !g.IsSupervised(r.Task) {
 			return
 		}
-		ranks++
+		for _, name := range g.HoldLimits.Resources {
+			count := g.Requests[r.Task][name]
+			devices += count.Value()
+		}
 		if p := g.Pod(r); p != nil && p.Training != nil && p.Training.Epoch == s.Epoch {
 			c.overdue, c.moved = max(c.overdue, p.Training.Overdue), instant.Latest(c.moved, p.Training.SaidTime)
-			c.dated = c.dated && (!p.Training.SaidTime.IsZero() || (p.Training.Step == nil && p.Training.Phase == ""))
+			c.dated = c.dated && (!p.Training.SaidTime.IsZero() || p.Training.Step == nil)
 			c.phased[p] = p.Training.Phases
 		}
 	})
-	c.alone = ranks == 1
+	c.alone = devices == 1
 	return c
 }
 
 // spin reports whether the GPUs of a pod have executed kernels and moved no data for half the time within which a step is overdue. One that computes, or evaluates, on
 // its GPUs moves data. What spun before the last step says nothing, or is stale.
 func (c counting) spin(p *Pod) bool {
-	return !c.alone && c.dated && p.SpinsSince.After(c.moved.Add(-wordsLate)) && !p.SpinsSince.Add(c.overdue/2).After(c.now)
+	return !c.alone && c.dated && !p.SpinsSince.IsZero() && p.SpinsSince.After(c.moved.Add(-wordsLate)) && !p.SpinsSince.Add(c.overdue/2).After(c.now)
 }
 
 // standStill returns what the processes of a pod do where collectives have stood still for as long as it takes until they are a witness of a hang: for half the time within

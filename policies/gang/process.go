@@ -110,7 +110,7 @@ type TrainingProgress struct {
 	StepTime, Expected, Overdue time.Duration
 	// MovedTime is when the manager first heard of the step and the phase.
 	MovedTime time.Time
-	// SaidTime is when the program said these, by the clock of its node; zero where that is not known.
+	// SaidTime is when the program said the step, by the clock of its node; zero where that is not known.
 	SaidTime time.Time
 }
 

@@ -20,7 +20,7 @@ type Listener struct {
 	// began is when the program was started, and firstAfter how long after that it said its first step; zero while that is not known.
 	began      time.Time
 	firstAfter time.Duration
-	// moved is when it said another step or phase; zero before that.
+	// moved is when it said another step; zero before that.
 	moved time.Time
 }
 
@@ -95,7 +95,6 @@ func (l *Listener) take(program int, now time.Time, p *wire.Progress, allPhases 
 	proto.Merge(l.said, p)
 	if l.said.GetPhase() != before.GetPhase() {
 		l.pace.phase(now)
-		l.moved = now
 	}
 	l.pace.phases = l.pace.phases || allPhases
 	if p.Step != nil && (before.Step == nil || *before.Step != *p.Step) {

@@ -599,7 +599,7 @@ type Progress struct {
 	Phases bool `protobuf:"varint,10,opt,name=phases,proto3" json:"phases,omitempty"`
 	// First_step_micros is how long after the program was started it said the first step, in microseconds; 0 where it has said none.
 	FirstStepMicros int64 `protobuf:"varint,11,opt,name=first_step_micros,json=firstStepMicros,proto3" json:"first_step_micros,omitempty"`
-	// Moved_micros is when the program said another step or phase, in microseconds since the Unix epoch by the clock of the node; 0 before that.
+	// Moved_micros is when the program said another step, in microseconds since the Unix epoch by the clock of the node; 0 before that.
 	MovedMicros   int64 `protobuf:"varint,12,opt,name=moved_micros,json=movedMicros,proto3" json:"moved_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
