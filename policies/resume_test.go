@@ -128,7 +128,7 @@ func TestAnIncidentSaysNoStepOfSomeRanks(t *testing.T) {
 	check.Equal(t, "step", nil, s.incident(t).ResumeStep)
 }
 
-// Before all are at the barrier, in the first run, and where programs heal themselves, no step is told.
+// An order has no step before all ranks are at the barrier, in the first run, and where programs heal themselves.
 func TestNoStepToResumeFrom(t *testing.T) {
 	s := atBarrier(3, []int64{7}, nil)
 	s.Pods[1].Process.State = gang.ProcessStopping

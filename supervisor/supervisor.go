@@ -142,7 +142,7 @@ func look(tiers *checkpoints.Tiers, needed bool, log *slog.Logger) *wire.Checkpo
 	}
 	found, err := tiers.Look()
 	if err != nil {
-		log.Warn("No rank is told a step to resume from: which checkpoints this one can load is not known", "error", err)
+		log.Warn("The ranks choose the step to resume from: it is not known which checkpoints this rank can load", "error", err)
 		return nil
 	}
 	return found

@@ -106,7 +106,7 @@ func (h *Hub) Order(job Job, order Order) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.gang(job)
-	if order.Start { // what some were told at the start all are told
+	if order.Start { // a step stays as it was in the first of these: some ranks may have started from it
 		if g.begun.Epoch != order.Epoch {
 			g.begun = order
 		}

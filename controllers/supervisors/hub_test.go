@@ -163,7 +163,7 @@ func TestExitsAreCompared(t *testing.T) {
 	}
 }
 
-// What some ranks were told when programs started, all are told, whatever is known later.
+// All ranks of an epoch start from the same step, whatever is known later.
 func TestTheStepOfAStartStays(t *testing.T) {
 	h, job := NewHub(), jobNamed("a")
 	for _, order := range []struct {

@@ -3,6 +3,7 @@ package checkpoints
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockstep-dev/lockstep/supervisor/progress"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
@@ -25,8 +27,6 @@ const (
 	lookWithin = time.Second
 	// mostEntries is how many entries of a folder are looked at, and mostSteps how many steps, the newest, are reported of all folders of a kind.
 	mostEntries, mostSteps = 10000, 32
-	// mostNamed is how much is read of a file that names a step, in bytes.
-	mostNamed = 256
 )
 
 // Tiers are the folders of a job, the fastest first. Its methods are called one after the other.
@@ -73,12 +73,12 @@ func (t *Tiers) Look() (*wire.Checkpoints, error) {
 	for _, one := range t.tiers {
 		one.begin()
 	}
-	late := time.NewTimer(lookWithin)
-	defer late.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	defer cancel()
 	own, all := map[int64]bool{}, map[int64]bool{}
 	var errs []error
 	for _, one := range t.tiers {
-		if err := one.end(late.C); err != nil {
+		if err := one.end(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", one.Path, err))
 		}
 		into := own
@@ -133,7 +133,7 @@ func (t *tier) begin() {
 var errSilent = fmt.Errorf("does not answer within %s", lookWithin)
 
 // end takes what a look has found. A folder that all ranks see is there; another one may be yet to come.
-func (t *tier) end(late <-chan time.Time) error {
+func (t *tier) end(ctx context.Context) error {
 	if t.old {
 		return errSilent
 	}
@@ -144,7 +144,7 @@ func (t *tier) end(late <-chan time.Time) error {
 			return nil
 		}
 		return f.err
-	case <-late:
+	case <-ctx.Done():
 		return errSilent
 	}
 }
@@ -198,7 +198,7 @@ func distributed(path string) ([]int64, error) {
 
 // megatron has one for each folder up to the one that its tracker names.
 func megatron(path string) ([]int64, error) {
-	text, err := readSmall(filepath.Join(path, "latest_checkpointed_iteration.txt"))
+	text, err := progress.Read(filepath.Join(path, "latest_checkpointed_iteration.txt"))
 	if _, gone := os.Stat(path); errors.Is(err, fs.ErrNotExist) && gone == nil {
 		return nil, nil // the first one is yet to come
 	}
@@ -239,15 +239,4 @@ func entries(path string, whole func(fs.DirEntry) bool) (steps []int64, err erro
 		}
 	}
 	return steps, nil
-}
-
-// readSmall is the content of a small file. What a pipe has in its place is not waited for.
-func readSmall(path string) (string, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, mostNamed))
-	return string(content), err
 }

@@ -156,7 +156,7 @@ func TestFoldersThatAreNone(t *testing.T) {
 	}
 }
 
-// A file system that does not answer delays a look by a second, and later looks do not pile up.
+// File systems that do not answer delay a look by a second, and later looks do not pile up.
 func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
 	released, asked := make(chan struct{}), make(chan struct{}, 8)
 	readers["slow"] = func(string) ([]int64, error) {
@@ -165,16 +165,16 @@ func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
 		return []int64{3}, nil
 	}
 	defer delete(readers, "slow")
-	tiers := tiersOf(t, `[{"path": "/slow", "scope": "Shared", "format": "slow"}]`)
+	tiers := tiersOf(t, `[{"path": "/slow", "scope": "Shared", "format": "slow"}, {"path": "/too", "scope": "Node", "format": "slow"}]`)
 	finds(t, "at first", nil, tiers)
 	finds(t, "again", nil, tiers)
 	close(released)
-	for len(tiers.tiers[0].under) == 0 {
+	for len(tiers.tiers[0].under) == 0 || len(tiers.tiers[1].under) == 0 {
 		runtime.Gosched()
 	}
-	finds(t, "once it answers", &wire.Checkpoints{Shared: []int64{3}}, tiers)
-	if n := len(asked); n != 2 {
-		t.Errorf("asked %d times, want 2: what it says at last is old", n)
+	finds(t, "once it answers", &wire.Checkpoints{Own: []int64{3}, Shared: []int64{3}}, tiers)
+	if n := len(asked); n != 4 {
+		t.Errorf("asked %d times, want twice of each: what it says at last is old", n)
 	}
 }
 

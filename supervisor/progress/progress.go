@@ -136,15 +136,15 @@ func stateOf(path string) state {
 	s.exists, s.size, s.modified = true, info.Size(), info.ModTime()
 	s.device, s.inode = identity(info)
 	if info.Mode().IsRegular() && info.Size() <= mostNamed {
-		if content, err := read(path); err == nil {
+		if content, err := Read(path); err == nil {
 			s.step = named(content)
 		}
 	}
 	return s
 }
 
-// read returns the content of a small file. What a pipe has in its place is not waited for.
-func read(path string) (string, error) {
+// Read returns the first 256 bytes of a file that says a step. What a pipe has in its place is not waited for.
+func Read(path string) (string, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err

@@ -32,7 +32,7 @@ func (t *tenant) readable(p *pod) *wire.Checkpoints {
 	return &wire.Checkpoints{Own: p.copies, Shared: t.shared}
 }
 
-// checkResume is called where a program starts by an order: it can read the step from which it is told to resume, and no program of its run was told another one.
+// checkResume is called where a program starts by an order: it can read the step of that order, and all programs of its run start from the same one.
 func (t *tenant) checkResume(p *pod, e, step int64) {
 	t.require(Barrier, step == 0 || slices.Contains(p.copies, step) || slices.Contains(t.shared, step), "the program of pod %s resumes from step %d, which it cannot read", p.Name, step)
 	if step > 0 {
