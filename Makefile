@@ -283,6 +283,10 @@ bench: prereqs cluster-binaries ## measure recoveries beside Volcano's own, repo
 bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: measure what killed nodes and programs cost real training, for docs/benchmarks.md: an hour
 	go run ./test/real/bench -readme=docs/benchmarks.md $(BENCH)
 
+.PHONY: test-takeovers
+test-takeovers: prereqs prereqs-real cluster-binaries node-binaries ## as root: have gangs lose ten nodes, with spares that take over and without, for docs/benchmarks.md, and write each into test/real/takeovers.json: 20 minutes
+	go run ./test/real/bench -kills=0 -runs=0 -readme=docs/benchmarks.md -record=test/real/takeovers.json $(BENCH)
+
 .PHONY: agreement
 agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with 22 incidents, for docs/benchmarks.md: 15 minutes
 	go run ./test/agreement -readme=docs/benchmarks.md

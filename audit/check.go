@@ -152,13 +152,31 @@ func (c *checker) note(line *change) {
 	}
 }
 
+// rankOf is the place of a pod in its job, as the job's status has it by now.
+func (c *checker) rankOf(p *pod) (rank, bool) {
+	of, ok := p.rank()
+	if by, _, moved := c.world.job(of.job).holder(p); ok && moved {
+		return by, true
+	}
+	return of, ok
+}
+
+// incarnationOf is that of a pod: the one that it was given, or that a spare took over with.
+func (c *checker) incarnationOf(p *pod) int {
+	of, _ := p.rank()
+	if _, entry, moved := c.world.job(of.job).holder(p); moved && entry.UID == p.Metadata.UID {
+		return max(p.incarnation(), entry.Incarnation)
+	}
+	return p.incarnation()
+}
+
 // notePod keeps what a line shows of the pod of a rank.
 func (c *checker) notePod(line *change) {
 	p := line.podIs
 	if p == nil {
 		return
 	}
-	of, ok := p.rank()
+	of, ok := c.rankOf(p)
 	if !ok {
 		return
 	}

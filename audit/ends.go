@@ -115,7 +115,7 @@ func (c *checker) missedBy(job *trainingJob, inc *incident) string {
 				continue
 			}
 			if since, long := c.lasts("Reached "+inc.key(job)+" "+p.Metadata.UID, late); long {
-				missed = append(missed, fmt.Sprintf("%s of incarnation %d since %s", nameOf(p), p.incarnation(), since.UTC().Format(time.RFC3339Nano)))
+				missed = append(missed, fmt.Sprintf("%s of incarnation %d since %s", nameOf(p), c.incarnationOf(p), since.UTC().Format(time.RFC3339Nano)))
 			}
 		}
 	}
@@ -127,11 +127,11 @@ func (c *checker) missedBy(job *trainingJob, inc *incident) string {
 
 // isMissed reports whether a pod has failed, or is gone, that had its node before a step, and that the status does not ask to replace.
 func (c *checker) isMissed(job *trainingJob, p *pod, step time.Time) bool {
-	of, _ := p.rank()
+	of, _ := c.rankOf(p)
 	began, known := c.began[p.Metadata.UID]
 	gone := c.world.removed[p.Metadata.UID] && p.Status.Phase != "Succeeded"
 	ended := gone || p.Status.Phase == "Failed" && p.Metadata.DeletionTimestamp == nil
-	return ended && known && began.Before(step) && p.attempt() == job.Status.Attempt && p.incarnation() >= job.wanted(of) &&
+	return ended && known && began.Before(step) && p.attempt() == job.Status.Attempt && c.incarnationOf(p) >= job.wanted(of) &&
 		of.index < job.task(of.task).Replicas
 }
 

@@ -3,6 +3,7 @@
 package audit
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -74,7 +75,8 @@ func (p *pod) rank() (rank, bool) {
 	m := &p.Metadata
 	uid, task := m.Labels["lockstep.dev/job-uid"], m.Labels["lockstep.dev/task"]
 	index, err := strconv.Atoi(m.Name[strings.LastIndexByte(m.Name, '-')+1:])
-	return rank{uid, task, index, m.Labels["lockstep.dev/spare"] == "true"}, uid != "" && task != "" && err == nil
+	spare := strings.HasSuffix(m.Name, fmt.Sprintf("-%s-spare-%d", task, index)) // its label follows what it becomes
+	return rank{uid, task, index, spare}, uid != "" && task != "" && err == nil
 }
 
 func (p *pod) attempt() int { return number(p.Metadata.Labels["lockstep.dev/attempt"]) }
@@ -238,7 +240,17 @@ type taskStatus struct {
 	Ready        int         `json:"ready"`
 	Incarnation  int         `json:"incarnation"`
 	Ranks        []rankSet   `json:"ranks"`
+	Pods         []rankPod   `json:"pods"`
 	ChargedTimes []time.Time `json:"chargedTimes"`
+}
+
+// rankPod says that a rank, or a spare, has the pods of another name.
+type rankPod struct {
+	Index       int    `json:"index"`
+	Attempt     int    `json:"attempt"`
+	Pod         string `json:"pod"`
+	UID         string `json:"uid"`
+	Incarnation int    `json:"incarnation"`
 }
 
 // rankSet are ranks of a task that were restarted as often, and for the same reason.
@@ -254,6 +266,22 @@ func (r rankSet) all() []int {
 		return []int{r.Index}
 	}
 	return indexes(r.Indexes)
+}
+
+// holder returns which rank, or spare, has a pod by the status, and what that says of it; false where that is the one that the pod is named after.
+func (j *trainingJob) holder(p *pod) (rank, rankPod, bool) {
+	if j == nil {
+		return rank{}, rankPod{}, false
+	}
+	for _, t := range j.Status.Tasks {
+		for _, entry := range t.Pods {
+			if p.attempt() == entry.Attempt && p.Metadata.Name == fmt.Sprintf("%s-%d-%s", j.Metadata.Name, entry.Attempt, entry.Pod) {
+				task, spare := strings.CutSuffix(t.Name, "-spare")
+				return rank{j.Metadata.UID, task, entry.Index, spare}, entry, true
+			}
+		}
+	}
+	return rank{}, rankPod{}, false
 }
 
 // finished reports whether a job has come to its end.

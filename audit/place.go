@@ -166,7 +166,7 @@ func (c *checker) noteLift(line *change) {
 	if !c.byManager(line) || was == nil || is == nil || len(was.Spec.SchedulingGates) == 0 || len(is.Spec.SchedulingGates) > 0 {
 		return
 	}
-	of, ok := is.rank()
+	of, ok := c.rankOf(is)
 	if job := c.world.job(of.job); ok && job != nil && !of.spare {
 		c.lifts[is.Metadata.UID] = lift{job.Status.Placement.HyperNode, c.world.now}
 	}
@@ -179,7 +179,7 @@ func (c *checker) homeOfLifted(line *change) string {
 	if p == nil || line.ObjectRef.Subresource != "binding" {
 		return ""
 	}
-	of, _ := p.rank()
+	of, _ := c.rankOf(p)
 	n, job, let := c.world.nodes[p.Spec.NodeName], c.world.job(of.job), c.lifts[p.Metadata.UID]
 	knew := let.at.Sub(c.world.builtAt(let.home, 0)) > settledFor && let.at.Sub(c.homeAt[of.job]) > settledFor
 	if n == nil || job == nil || !knew || !c.world.isWhole(let.home, 0) || job.Status.Placement.HyperNode != let.home || c.world.holds(let.home, n, 0) {
@@ -220,6 +220,6 @@ func (c *checker) bound(line *change) (*pod, *node, *trainingJob) {
 	if line.ObjectRef.Subresource != "binding" || !c.byManager(line) || line.podIs == nil {
 		return nil, nil, nil
 	}
-	of, _ := line.podIs.rank()
+	of, _ := c.rankOf(line.podIs)
 	return line.podIs, c.world.nodes[line.podIs.Spec.NodeName], c.world.job(of.job)
 }

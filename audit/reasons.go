@@ -41,7 +41,7 @@ func (c *checker) noteReasons(line *change) {
 
 // isFounded reports whether a pod is of an earlier incarnation than one that its rank got with a reason.
 func (c *checker) isFounded(p *pod, of rank) bool {
-	return p.incarnation() < max(c.founded[place{of.job, of.task, -1}], c.founded[place{of.job, of.task, of.index}])
+	return c.incarnationOf(p) < max(c.founded[place{of.job, of.task, -1}], c.founded[place{of.job, of.task, of.index}])
 }
 
 // restartsTask reports whether a new step restarts every rank of a task.

@@ -63,12 +63,12 @@ const (
 func (c *checker) byManager(line *change) bool { return line.by() == c.manager }
 
 // begins returns the pod of a rank that has a node from this line on, and may run there; nil where there is none.
-func begins(line *change) (*pod, rank) {
+func (c *checker) begins(line *change) (*pod, rank) {
 	is := line.podIs
 	if is == nil || !is.works() || (line.podWas != nil && line.podWas.works()) {
 		return nil, rank{}
 	}
-	of, ok := is.rank()
+	of, ok := c.rankOf(is)
 	if !ok {
 		return nil, rank{}
 	}
@@ -77,12 +77,12 @@ func begins(line *change) (*pod, rank) {
 
 // oneLife: no rank has two pods that have a node and have not ended.
 func (c *checker) oneLife(line *change) string {
-	is, of := begins(line)
+	is, of := c.begins(line)
 	if is == nil {
 		return ""
 	}
 	for uid, other := range c.world.pods {
-		if r, ok := other.rank(); ok && uid != is.Metadata.UID && r == of && other.works() {
+		if r, ok := c.rankOf(other); ok && uid != is.Metadata.UID && r == of && other.works() {
 			return fmt.Sprintf("pod %s is on node %s while pod %s of the same rank is on %s", nameOf(is), is.Spec.NodeName, nameOf(other), other.Spec.NodeName)
 		}
 	}
@@ -91,12 +91,12 @@ func (c *checker) oneLife(line *change) string {
 
 // oneRun: no pod of an attempt works while one of an earlier attempt of the same job does, unless the node of that one is silent.
 func (c *checker) oneRun(line *change) string {
-	is, of := begins(line)
+	is, of := c.begins(line)
 	if is == nil || of.spare {
 		return ""
 	}
 	for _, other := range c.world.pods {
-		r, ok := other.rank()
+		r, ok := c.rankOf(other)
 		earlier := ok && !r.spare && r.job == of.job && r != of && other.attempt() < is.attempt() && other.works()
 		if n := c.world.nodes[other.Spec.NodeName]; earlier && n != nil && n.ready() {
 			return fmt.Sprintf("pod %s is on node %s while pod %s of an earlier attempt is on %s", nameOf(is), is.Spec.NodeName, nameOf(other), other.Spec.NodeName)
@@ -112,17 +112,17 @@ func (c *checker) deletions(line *change) string {
 	if line.Verb != "delete" || !c.byManager(line) || was == nil || !was.works() || was.Metadata.DeletionTimestamp != nil {
 		return ""
 	}
-	of, ok := was.rank()
+	of, ok := c.rankOf(was)
 	job := c.world.job(of.job)
 	if !ok || of.spare || job == nil || job.rests() || was.attempt() < job.Status.Attempt || c.isFounded(was, of) {
 		return ""
 	}
-	if was.incarnation() < job.wanted(of) {
+	if c.incarnationOf(was) < job.wanted(of) {
 		return fmt.Sprintf("the manager deletes pod %s on node %s, and no step and no other reason restarts its rank, although its incarnation is %d, and should be %d",
-			nameOf(was), was.Spec.NodeName, was.incarnation(), job.wanted(of))
+			nameOf(was), was.Spec.NodeName, c.incarnationOf(was), job.wanted(of))
 	}
 	return fmt.Sprintf("the manager deletes pod %s on node %s, and no step restarts its rank: its incarnation is %d, and should be %d",
-		nameOf(was), was.Spec.NodeName, was.incarnation(), job.wanted(of))
+		nameOf(was), was.Spec.NodeName, c.incarnationOf(was), job.wanted(of))
 }
 
 // restarts: a pod that a step restarts is deleted within a minute, unless its node is silent.
@@ -147,13 +147,13 @@ func (c *checker) restarts(*change) string {
 
 // isDue reports whether a pod is to be deleted because a step restarts its rank.
 func (c *checker) isDue(p *pod) bool {
-	of, ok := p.rank()
+	of, ok := c.rankOf(p)
 	job := c.world.job(of.job)
 	if !ok || job == nil || job.rests() || p.Metadata.DeletionTimestamp != nil || len(p.Spec.SchedulingGates) > 0 || !p.works() {
 		return false
 	}
 	n := c.world.nodes[p.Spec.NodeName]
-	return n != nil && n.ready() && p.attempt() == job.Status.Attempt && p.incarnation() < job.wanted(of) &&
+	return n != nil && n.ready() && p.attempt() == job.Status.Attempt && c.incarnationOf(p) < job.wanted(of) &&
 		job.Metadata.Annotations["lockstep.dev/dry-run"] != "true"
 }
 

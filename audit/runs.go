@@ -154,11 +154,13 @@ func (c *checker) checkRuns(dir fs.FS, end time.Time) ([]Violation, int, error) 
 			continue // it is no rank's, or older than the log
 		}
 		n += len(of)
-		until, gone := c.world.gone[uid]
-		if !gone {
-			until = end
+		until := end
+		for _, ended := range []map[string]time.Time{c.world.gone, c.world.lost} {
+			if at, is := ended[uid]; is && at.Before(until) {
+				until = at
+			}
 		}
-		r, _ := p.rank()
+		r, _ := c.rankOf(p)
 		key := fmt.Sprint(r.job, " ", p.attempt())
 		gangs[key] = append(gangs[key], runsOf(p, of, until)...)
 	}

@@ -38,6 +38,20 @@ func (g *gangHistory) reports(index int, state string, epoch int) {
 	g.logs[name].Data = fmt.Appendf(g.logs[name].Data, "%s stderr F time=%s level=INFO msg=Reporting from=lockstep-run state=%s epoch=%d\n", at, at, state, epoch)
 }
 
+// node1 is the node of rank 1, as its condition Ready is.
+func (g *gangHistory) node1(ready string) {
+	g.write(kubelet, "create", "nodes", "n1", fields{"status": fields{"conditions": []any{fields{"type": "Ready", "status": ready}}}})
+}
+
+// givesAway has a spare take over the rank of a pod, whose name is the spare's then.
+func (g *gangHistory) givesAway(index int) {
+	g.after(time.Second)
+	g.status(fields{"attempt": 1, "tasks": []any{
+		fields{"name": "worker", "replicas": 2, "pods": []any{fields{"index": index, "attempt": 1, "pod": "worker-spare-0", "uid": "spare", "incarnation": 2}}},
+		fields{"name": "worker-spare", "replicas": 1, "pods": []any{fields{"index": 0, "attempt": 1, "pod": fmt.Sprintf("worker-%d", index)}}},
+	}})
+}
+
 func TestRunsOfAGangDoNotMeet(t *testing.T) {
 	tests := map[string]struct {
 		tell func(*gangHistory)
@@ -72,6 +86,20 @@ func TestRunsOfAGangDoNotMeet(t *testing.T) {
 			g.reports(0, "RUNNING", 2)
 			g.idle(time.Minute)
 		}, nil},
+		"a spare takes its rank over while its node is silent": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.node1("Unknown")
+			g.givesAway(1)
+			g.reports(0, "RUNNING", 2)
+			g.idle(time.Minute)
+		}, nil},
+		"a spare takes its rank over, and its node is well": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.node1("True")
+			g.givesAway(1)
+			g.reports(0, "RUNNING", 2)
+			g.idle(time.Minute)
+		}, []string{"the program of pod ml/llama-1-worker-0 started in epoch 2 while that of pod ml/llama-1-worker-1 ran in epoch 1"}},
 		"it was removed by force, and its program ran on": {func(g *gangHistory) {
 			g.reports(1, "RUNNING", 1)
 			g.remove("pod-garbage-collector", "pods", "llama-1-worker-1")

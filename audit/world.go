@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -23,6 +24,8 @@ type world struct {
 	unsure map[string]bool
 	// gone is when pods were removed, by UID.
 	gone map[string]time.Time
+	// lost is when spares took over the ranks of pods, by UID, whose nodes were silent or gone.
+	lost map[string]time.Time
 	// removed are the pods, by UID, that a request has removed: what the log has of them later are answers to earlier requests.
 	removed map[string]bool
 	// settled is since when a node's taints are what they are.
@@ -35,7 +38,7 @@ func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
 		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
-		gone: map[string]time.Time{}, removed: map[string]bool{}, hyperAt: map[string]time.Time{},
+		gone: map[string]time.Time{}, lost: map[string]time.Time{}, removed: map[string]bool{}, hyperAt: map[string]time.Time{},
 	}
 }
 
@@ -200,6 +203,27 @@ func (w *world) bind(c *change) error {
 	return nil
 }
 
+// noteLost notes the pods whose names are those of spares by now, while their nodes say nothing: what runs there is not known.
+func (w *world) noteLost(job *trainingJob) {
+	if !slices.ContainsFunc(job.Status.Tasks, func(t taskStatus) bool { return len(t.Pods) > 0 }) {
+		return
+	}
+	for uid, p := range w.pods {
+		by, _, moved := job.holder(p)
+		if !moved || p.Metadata.Labels["lockstep.dev/job-uid"] != by.job {
+			continue
+		}
+		_, noted := w.lost[uid]
+		n := w.nodes[p.Spec.NodeName]
+		switch {
+		case !by.spare:
+			delete(w.lost, uid)
+		case !noted && p.works() && (n == nil || !n.ready()):
+			w.lost[uid] = w.now
+		}
+	}
+}
+
 func (w *world) takeJob(c *change) error {
 	if c.Verb == "deletecollection" || isStatus(c.ResponseObject) {
 		w.removeJob(c)
@@ -215,6 +239,7 @@ func (w *world) takeJob(c *change) error {
 	uid := is.Metadata.UID
 	c.jobWas, c.jobIs, w.jobs[uid] = w.jobs[uid], is, is
 	delete(w.unsure, uid)
+	w.noteLost(is)
 	if c.Verb == "delete" && (is.Metadata.DeletionTimestamp == nil || is.Metadata.isGone()) {
 		c.jobIs = nil
 		delete(w.jobs, uid)

@@ -67,6 +67,9 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	if plan.Admit {
 		errs = append(errs, a.admit(ctx))
 	}
+	if plan.Protect != nil {
+		errs = append(errs, a.protect(ctx, plan.Protect))
+	}
 	if plan.Refresh.Step != "" {
 		errs = append(errs, a.refresh(ctx, plan.Refresh))
 	}
@@ -74,6 +77,7 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 		writes.Each(ctx, r.Writers, plan.Lift, func(l policies.Lift) error { return a.lift(ctx, l) }),
 		writes.Each(ctx, r.Writers, plan.Tolerate, func(t placement.Toleration) error { return a.tolerate(ctx, t) }),
 		a.bind(ctx, plan.Bind),
+		writes.Each(ctx, r.Writers, plan.Relabel, func(l policies.Relabel) error { return a.relabel(ctx, l) }),
 		writes.Each(ctx, r.Writers, plan.Release, func(node string) error { return a.release(ctx, node) }),
 	)
 	r.checkpoints.keep(client.ObjectKeyFromObject(job), incident.Requests(job, status))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,23 @@ func (l *liftedPods) get(name string) *corev1.Pod {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pods[name].DeepCopy()
+}
+
+// relabel has the label of a pod say whether it is a spare.
+func (a *actor) relabel(ctx context.Context, l policies.Relabel) error {
+	pod := &corev1.Pod{}
+	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if string(pod.UID) != l.UID {
+		return nil // another pod by now
+	}
+	before := pod.DeepCopy()
+	pod.Labels[v1alpha1.LabelSpare] = strconv.FormatBool(l.Spare)
+	if err := client.IgnoreNotFound(writes.PatchPod(ctx, a.Client, before, pod)); err != nil {
+		return fmt.Errorf("label pod %s: %w", l.Pod, err)
+	}
+	return nil
 }
 
 // tolerate lets a pod that looks for a node pass holds of other jobs. Kubernetes allows tolerations to be added.

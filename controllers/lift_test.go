@@ -96,3 +96,25 @@ func TestLiftsNoGateTwice(t *testing.T) {
 	e.Must(a.lift(t.Context(), policies.Lift{Pod: pod.Name, UID: string(pod.UID), Target: placement.Target{In: []string{"host-n5"}}}))
 	check.Equal(t, "writes", nil, e.Calls)
 }
+
+// The label of spares follows a take-over. Another pod of the name keeps its own.
+func TestRelabelsPods(t *testing.T) {
+	e := running(t)
+	a := actor{TrainingJobReconciler: e.r, job: e.job()}
+	name := "llm-1-worker-0"
+	for _, step := range []struct {
+		relabel policies.Relabel
+		want    string
+	}{
+		{policies.Relabel{Pod: name, UID: string(e.pod(name).UID), Spare: true}, "true"},
+		{policies.Relabel{Pod: name, UID: string(e.pod(name).UID), Spare: true}, "true"},
+		{policies.Relabel{Pod: name, UID: "of another"}, "true"},
+		{policies.Relabel{Pod: name, UID: string(e.pod(name).UID)}, "false"},
+		{policies.Relabel{Pod: name, UID: string(e.pod(name).UID)}, "false"},
+		{policies.Relabel{Pod: "gone", UID: "gone"}, "false"},
+	} {
+		e.Must(a.relabel(t.Context(), step.relabel))
+		check.Equal(t, "label", step.want, e.pod(name).Labels["lockstep.dev/spare"])
+	}
+	check.Equal(t, "another label", "worker", e.pod(name).Labels["lockstep.dev/task"])
+}

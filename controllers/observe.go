@@ -56,11 +56,15 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observeTaken(ctx, o); err != nil {
 		return nil, err
 	}
+	gang.Place(o.Pods, &job.Status)
 	r.observeProcesses(o)
 	if err := r.observeCreateErrors(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := r.observeNodes(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := r.observeBudget(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := r.observeStartProblems(ctx, o); err != nil {

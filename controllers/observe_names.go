@@ -75,7 +75,7 @@ func (r *TrainingJobReconciler) takenName(ctx context.Context, o *gang.Observati
 	}
 	var lacking []string
 	gang.EachRank(gang.Effective(o.Job, &o.Job.Status), func(rank gang.Rank) {
-		name := gang.PodName(o.Job, o.Job.Status.Attempt, rank)
+		name := gang.PodNameOf(o.Job, &o.Job.Status, rank)
 		if len(lacking) < maxEventLookups && !has[name] {
 			lacking = append(lacking, name)
 		}

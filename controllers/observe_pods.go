@@ -12,6 +12,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
@@ -27,7 +28,8 @@ func podOf(pod *corev1.Pod) gang.Pod {
 		Task:          pod.Labels[v1alpha1.LabelTask],
 		Index:         numberOf(pod.Annotations[batch.TaskIndex]),
 		Attempt:       numberOf(pod.Labels[v1alpha1.LabelAttempt]),
-		Spare:         pod.Labels[v1alpha1.LabelSpare] == "true",
+		Spare:         volcano.IsSpare(pod),
+		SpareLabel:    pod.Labels[v1alpha1.LabelSpare] == "true",
 		Node:          pod.Spec.NodeName,
 		IP:            pod.Status.PodIP,
 		Phase:         pod.Status.Phase,
@@ -92,6 +94,7 @@ func gated(pod *corev1.Pod) bool {
 // podFor is a pod as decisions about its job see it.
 func podFor(job *v1alpha1.TrainingJob, pod *corev1.Pod) gang.Pod {
 	p, own := podOf(pod), policies.HoldKey(job)
+	p.Slot = p.Rank()
 	p.Tolerates = slices.DeleteFunc(p.Tolerates, func(key string) bool { return key == own })
 	return p
 }

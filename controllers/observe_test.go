@@ -90,8 +90,12 @@ func TestPodOf(t *testing.T) {
 			func(p *gang.Pod) { p.WasReady, p.StartedTime = true, t0 },
 		},
 		"a spare": {
-			func(p *corev1.Pod) { p.Labels["lockstep.dev/spare"] = "true" },
+			func(p *corev1.Pod) { p.Labels["volcano.sh/task-spec"] = "worker-spare" },
 			func(p *gang.Pod) { p.Spare = true },
+		},
+		"a rank that has the labels of a spare": {
+			func(p *corev1.Pod) { p.Labels["lockstep.dev/spare"] = "true" },
+			func(p *gang.Pod) { p.SpareLabel = true },
 		},
 		"let go within two nodes": {
 			func(p *corev1.Pod) { confine(&p.Spec, placement.Target{In: []string{"h1", "h2"}}) },

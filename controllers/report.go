@@ -37,6 +37,7 @@ func (r *TrainingJobReconciler) report(o *gang.Observation, now *v1alpha1.Traini
 	r.reportCondition(job, now, v1alpha1.ConditionStalled)
 	r.reportCondition(job, now, v1alpha1.ConditionStraggler)
 	r.reportCondition(job, now, v1alpha1.ConditionHoldsRefused)
+	r.reportCondition(job, now, v1alpha1.ConditionSparesReady)
 	r.reportCondition(job, now, v1alpha1.ConditionSuspended)
 	r.reportCondition(job, now, v1alpha1.ConditionCompleted)
 	r.reportCondition(job, now, v1alpha1.ConditionFailed)
@@ -142,11 +143,12 @@ func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, befo
 // otherwiseRestarted says why ranks were restarted by no step of an incident, by the reason of their lives. What happened to a
 // pod that is gone is told by its incident.
 var otherwiseRestarted = map[v1alpha1.RestartReason]struct{ event, told string }{
-	v1alpha1.RestartJoinedIncident: {"RankRestarted", "a failure after the incident had restarted others"},
-	v1alpha1.RestartNodeAvailable:  {"RankRestarted", "a node is good now to which only a new pod may go"},
-	v1alpha1.RestartHoldEnded:      {"RankRestarted", "the job holds their nodes no longer"},
-	v1alpha1.RestartNodeInherited:  {"RankRestarted", "a rank that was given up leaves its node"},
-	v1alpha1.RestartSpareUsed:      {"SpareUsed", "a replacement gets the node of a spare"},
+	v1alpha1.RestartJoinedIncident: {"RankRestarted", "new pods for %s: a failure after the incident had restarted others"},
+	v1alpha1.RestartNodeAvailable:  {"RankRestarted", "new pods for %s: a node is good now to which only a new pod may go"},
+	v1alpha1.RestartHoldEnded:      {"RankRestarted", "new pods for %s: the job holds their nodes no longer"},
+	v1alpha1.RestartNodeInherited:  {"RankRestarted", "new pods for %s: a rank that was given up leaves its node"},
+	v1alpha1.RestartSpareUsed:      {"SpareUsed", "new pods for %s: a replacement gets the node of a spare"},
+	v1alpha1.RestartTakenOver:      {"SpareTookOver", "each has the pods of another name from now on, as status.tasks[].pods says: %s"},
 }
 
 // maxRanksTold is how many ranks an event names.
@@ -169,7 +171,7 @@ func (r *TrainingJobReconciler) reportRestarts(job *v1alpha1.TrainingJob, now *v
 	for _, why := range slices.Sorted(maps.Keys(otherwiseRestarted)) {
 		if names := restarted[why]; len(names) > 0 {
 			is := otherwiseRestarted[why]
-			r.tell(job, corev1.EventTypeNormal, is.event, string(why), fmt.Sprintf("new pods for %s: %s", named(names), is.told))
+			r.tell(job, corev1.EventTypeNormal, is.event, string(why), fmt.Sprintf(is.told, named(names)))
 		}
 	}
 }

@@ -109,7 +109,7 @@ func startSeries(namespace, queue string) {
 // triggers are the events that open incidents.
 var triggers = []v1alpha1.EventType{
 	v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.ProcessFailed, v1alpha1.ProcessStuck, v1alpha1.PodNotStarted, v1alpha1.PodPending,
-	v1alpha1.NodeNotReady, v1alpha1.NodeGone, v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.Stalled,
+	v1alpha1.NodeNotReady, v1alpha1.NodeGone, v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.Stalled, v1alpha1.NodeCordoned,
 	v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed, v1alpha1.RestartRequested,
 }
 

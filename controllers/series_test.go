@@ -79,7 +79,7 @@ func countSeries(t *testing.T, collectors ...prometheus.Collector) (n int) {
 
 // An editor of one namespace creates and deletes 500 jobs, each in a queue of another name.
 func TestSeriesAreNotUsersToMake(t *testing.T) {
-	const jobs, ofAQueue = 500, 282
+	const jobs, ofAQueue = 500, 287
 	for name, exist := range map[string]bool{"queues that do not exist": false, "queues that exist": true} {
 		t.Run(name, func(t *testing.T) {
 			forgetSeries()
@@ -137,7 +137,7 @@ func TestAJobIsCountedUnderItsQueueWhileThatExists(t *testing.T) {
 	e.Must(e.API.Delete(t.Context(), other))
 	reconcile("other")
 	check.Equal(t, "the other job is gone", map[[2]string]int{none: 1}, counted())
-	check.Equal(t, "series", 282, countSeries(t, collectors()...))
+	check.Equal(t, "series", 287, countSeries(t, collectors()...))
 	e.Must(e.API.Create(t.Context(), aQueue("research")))
 	reconcile("llm")
 	check.Equal(t, "the queue is back", map[[2]string]int{queue: 1}, counted())

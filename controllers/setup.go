@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -63,10 +64,11 @@ func CacheOptions(deciding ...corev1.ResourceName) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:          {Label: ours, Transform: trimPod(deciding)},
-			&corev1.Node{}:         {Transform: trimNode},
-			&batch.Job{}:           {Label: ours},
-			&scheduling.PodGroup{}: {Label: ours},
+			&corev1.Pod{}:                 {Label: ours, Transform: trimPod(deciding)},
+			&corev1.Node{}:                {Transform: trimNode},
+			&batch.Job{}:                  {Label: ours},
+			&scheduling.PodGroup{}:        {Label: ours},
+			&policy.PodDisruptionBudget{}: {Label: ours},
 		},
 	}
 }
@@ -93,7 +95,7 @@ func trimPod(deciding []corev1.ResourceName) toolscache.TransformFunc {
 
 // isNotRead reports whether a label or an annotation of a pod says nothing to the manager.
 func isNotRead(key, _ string) bool {
-	return key != batch.TaskIndex && !strings.HasPrefix(key, "lockstep.dev/")
+	return key != batch.TaskIndex && key != batch.TaskSpecKey && !strings.HasPrefix(key, "lockstep.dev/")
 }
 
 // trimNode drops what is not read: the images on a node are most of its size.
@@ -170,6 +172,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 	return b.
 		For(&v1alpha1.TrainingJob{}).
 		Owns(&batch.Job{}).
+		Owns(&policy.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&scheduling.PodGroup{}, byLabel).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.Following(nodeMatters))).

@@ -5,6 +5,8 @@ package controllers
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +48,7 @@ var processStates = map[wire.State]gang.ProcessState{
 	wire.State_STATE_FAILED:      gang.ProcessFailed,
 	wire.State_STATE_SUCCEEDED:   gang.ProcessSucceeded,
 	wire.State_STATE_TERMINATING: gang.ProcessTerminating,
+	wire.State_STATE_WARMING_UP:  gang.ProcessWarmingUp,
 }
 
 // observeProcesses gives the pods what their supervisors report. Of one whose stream is down nothing is known.
@@ -89,7 +92,11 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	if c := report.Checkpoints; c != nil {
 		p.Process.Checkpoints = &gang.Checkpoints{Own: c.Own, Shared: c.Shared}
 	}
-	if exit := exitOf(report.Exit, container); exit != nil {
+	exit := exitOf(report.Exit, container)
+	switch {
+	case p.Process.State == gang.ProcessWarmingUp:
+		p.Process.WarmUpExit = exit
+	case exit != nil:
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
 }
@@ -170,7 +177,7 @@ func programOf(job *v1alpha1.TrainingJob, task string) string {
 	return ""
 }
 
-// order tells the supervisors of a job what the plan says, and refuses those of pods whose nodes are dead: should one come back, its
+// order tells the supervisors of a job what the plan says, starts no program of an earlier attempt or incarnation, and refuses those of pods whose nodes are dead: should one come back, its
 // rank has another pod.
 func (a *actor) order(plan *policies.Plan) {
 	if a.Supervision == nil || plan.Order == nil {
@@ -186,10 +193,28 @@ func (a *actor) order(plan *policies.Plan) {
 			hub.Refuse(job, types.UID(d.UID), "the rank gets another pod: this one is on a node that counts as dead")
 		}
 	}
+	roles := map[types.UID]supervisors.Role{}
+	for uid, place := range plan.Places {
+		roles[types.UID(uid)] = supervisors.Role{Place: environmentOf(place)}
+	}
+	for _, uid := range plan.Superseded {
+		roles[types.UID(uid)] = supervisors.Role{Superseded: true}
+	}
 	hub.Order(job, supervisors.Order{
 		Epoch: plan.Order.Epoch, Start: plan.Order.Start, Resume: plan.Order.Epoch > 1, ResumeStep: plan.Order.ResumeStep, RestartReason: plan.Order.Reason,
 		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release, Keep: plan.Order.Keep, Stalled: plan.Order.Stalled,
-	})
+		Hosts: plan.Order.Hosts,
+	}, roles)
+}
+
+// environmentOf is what a place changes in a program's environment, a variable in a line: what Lockstep and Volcano have set for the pod's name.
+func environmentOf(p policies.Place) string {
+	index := strconv.Itoa(int(p.Index))
+	lines := []string{"LOCKSTEP_TASK_INDEX=" + index, "LOCKSTEP_INCARNATION=" + strconv.Itoa(int(p.Incarnation)), "VC_TASK_INDEX=" + index, "VK_TASK_INDEX=" + index}
+	if p.PyTorchRank >= 0 {
+		lines = append(lines, "RANK="+strconv.Itoa(int(p.PyTorchRank)))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // authorize lets a pod know the manager by its certificate. It fails while the leader has yet to read or make its authority: the pod would

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
+	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -60,4 +61,10 @@ func TestWhatProgramsSay(t *testing.T) {
 		Epoch: 3, Phase: v1alpha1.PhaseCheckpoint, Step: new(int64(7)), TotalSteps: new(int64(9)), CheckpointStep: new(int64(5)), FirstStep: new(int64(3)), StepTime: 2 * time.Second,
 		Expected: 3 * time.Second, Overdue: 4 * time.Second, FirstStepAfter: 5 * time.Second, SaidTime: time.Unix(6, 0).UTC(),
 	}, progressOf(supervisors.Report{Epoch: 3, State: wire.State_STATE_SUCCEEDED, Progress: said}))
+}
+
+func TestTheEnvironmentOfAPlace(t *testing.T) {
+	plain := "LOCKSTEP_TASK_INDEX=2\nLOCKSTEP_INCARNATION=5\nVC_TASK_INDEX=2\nVK_TASK_INDEX=2"
+	check.Equal(t, "without a framework", plain, environmentOf(policies.Place{Index: 2, Incarnation: 5, PyTorchRank: -1}))
+	check.Equal(t, "with PyTorch", plain+"\nRANK=3", environmentOf(policies.Place{Index: 2, Incarnation: 5, PyTorchRank: 3}))
 }

@@ -134,7 +134,7 @@ func (n *node) unnoticed() bool { return (n.lost && !n.silent && !n.gone) || (n.
 func (w *world) newPod(attempt int32, task string, index int32, spare bool) *pod {
 	w.uids++
 	p := &pod{Pod: gang.Pod{
-		UID: strconv.Itoa(w.uids), Task: task, Index: index, Attempt: attempt, Spare: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: w.now,
+		UID: strconv.Itoa(w.uids), Task: task, Index: index, Attempt: attempt, Spare: spare, SpareLabel: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: w.now,
 	}}
 	p.Name = gang.PodName(w.job, attempt, p.Rank())
 	return p

@@ -81,3 +81,18 @@ func TestARankThatIsHeardHasToReachTheBarrier(t *testing.T) {
 	s.Pods[2].Process = nil
 	check.Equal(t, "start without a rank that looks for its first node", true, s.plan().Order.Start)
 }
+
+// The present attempt may be at the barrier before all pods of an earlier one are gone.
+func TestProgramsOfAnEarlierAttemptDoNotStart(t *testing.T) {
+	s := supervised(3, rule("rest", step(v1alpha1.RestartPod, 0)))
+	check.Equal(t, "of the first attempt", 0, len(s.plan().Superseded))
+	s.VolcanoJobs = nil
+	s.decide()
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	want := []string{s.Pods[0].UID, s.Pods[1].UID, s.Pods[2].UID}
+	check.Equal(t, "of an earlier attempt", want, s.plan().Superseded)
+	for i := range s.Pods {
+		s.Pods[i].Attempt, s.Pods[i].Incarnation = 2, gang.Incarnation(s.status(), "worker", int32(i))
+	}
+	check.Equal(t, "of the present attempt", 0, len(s.plan().Superseded))
+}

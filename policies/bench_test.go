@@ -74,6 +74,21 @@ var moments = map[string]func(*scene){
 			}
 		}
 	},
+	"supervised":       func(s *scene) { s.standBy() },
+	"ranks taken over": func(s *scene) { s.standBy(); s.lose("node-0001") },
+	"all wait after take-overs": func(s *scene) {
+		s.standBy()
+		for i := range 5 {
+			s.lose(fmt.Sprintf("node-%04d", 1+i))
+			s.decide()
+			s.Pods = slices.DeleteFunc(s.Pods, func(p gang.Pod) bool { return s.Nodes[p.Node].Name == "" })
+			s.all(gang.ProcessRunning)
+			s.decide()
+		}
+		s.fails(0, 1)
+		s.decide()
+		s.all(gang.ProcessWaiting)
+	},
 	"all restarted": func(s *scene) { s.restartsAsOne() },
 	"all replaced": func(s *scene) {
 		s.restartsAsOne()
@@ -91,6 +106,19 @@ var moments = map[string]func(*scene){
 		s.status().LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: s.status().Placement.HyperNode, Until: metav1.NewTime(s.Now.Add(time.Hour))}}
 		s.status().Placement = nil
 	},
+}
+
+// standBy has the programs run under supervisors, and the spares wait to take over.
+func (s *scene) standBy() {
+	s.Job.Spec.Supervisor = &v1alpha1.Supervisor{TakeOver: &v1alpha1.TakeOver{}}
+	s.status().Epoch = 1
+	s.all(gang.ProcessRunning)
+	for i := range s.Pods {
+		if s.Pods[i].Spare {
+			s.reports(i, gang.ProcessWaiting)
+		}
+	}
+	s.decide()
 }
 
 // restartsAsOne breaks a rank and has a rule that restarts the job.

@@ -86,7 +86,7 @@ func (j job) toBind(s *v1alpha1.TrainingJobStatus) (waiting []returningPod, boun
 	if !j.mayBind(s) {
 		return nil, 0, 0
 	}
-	alive, m := j.alive(), j.Rooms(s)
+	alive, m := j.alive(s), j.Rooms(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p, node := j.Pod(r), gang.NodeOf(s.Placement, r)
 		if p == nil || p.Deleting || p.Phase == corev1.PodFailed || gang.IsStale(s, p) {

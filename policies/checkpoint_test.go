@@ -260,11 +260,30 @@ func TestTwoIncidentsAskEachForItself(t *testing.T) {
 	check.Equal(t, "moves", []string{"llm-1-worker-1"}, plan.Ask[1].Moves)
 }
 
-func TestAProgramThatHasEndedIsNotAsked(t *testing.T) {
-	s := supervised(3, rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 0)))
+func TestAProgramThatIsStuckIsNotAsked(t *testing.T) {
+	s := supervised(3, rule("again", on(v1alpha1.ProcessFailed), step(v1alpha1.RestartProcesses, 0)), rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 0)))
+	s.savesOnRequest()
+	s.fails(0, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.reports(2, gang.ProcessStopping)
+	s.Now = s.decide().Next
+	s.decide()
+	check.Equal(t, "asked", nil, s.asks())
+	check.Equal(t, "trigger", v1alpha1.ProcessStuck, s.incident(t).Trigger)
+	check.Equal(t, "steps", []string{"MigratePod@0"}, s.fired(t))
+}
+
+// savesOnRequest has the program be asked for a checkpoint.
+func (s *scene) savesOnRequest() {
 	s.Job.Spec.Checkpoint = &v1alpha1.Checkpoint{Request: v1alpha1.CheckpointRequest{
 		HTTPPost: v1alpha1.HTTPPost{Port: 8081, Path: "/checkpoint"}, TimeoutSeconds: 60,
 	}}
+}
+
+func TestAProgramThatHasEndedIsNotAsked(t *testing.T) {
+	s := supervised(3, rule("rest", on(v1alpha1.AnyEvent), step(v1alpha1.MigratePod, 0)))
+	s.savesOnRequest()
 	s.fails(2, 1)
 	s.Pods[2].Ready = true
 	s.after(time.Millisecond).decide()

@@ -4,6 +4,7 @@ package policies
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -23,13 +24,28 @@ func (j job) contract(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]str
 	return out
 }
 
+// standby says whether a pod waits for a place, and as what.
+func standby(s *v1alpha1.TrainingJobStatus, r gang.Rank) string {
+	switch {
+	case strings.HasSuffix(r.Task, v1alpha1.SpareSuffix):
+		return v1alpha1.StandbySpare
+	case gang.SlotOf(s, r) != r:
+		return v1alpha1.StandbyRank
+	}
+	return "false"
+}
+
 // lifeOf is what every pod is given when its gate is lifted.
 func (j job) lifeOf(s *v1alpha1.TrainingJobStatus, r gang.Rank) map[string]string {
 	out := map[string]string{
 		v1alpha1.AnnotationIncarnation: strconv.Itoa(int(gang.Incarnation(s, r.Task, r.Index))),
 		v1alpha1.AnnotationPlacedTime:  j.Now.UTC().Format(time.RFC3339Nano),
 	}
-	if j.IsSupervised(r.Task) {
+	task := strings.TrimSuffix(r.Task, v1alpha1.SpareSuffix)
+	if j.TakesOver(task) {
+		out[v1alpha1.AnnotationStandby] = standby(s, r)
+	}
+	if j.TakesOver(task) || j.IsSupervised(r.Task) {
 		out[v1alpha1.AnnotationEpoch] = strconv.FormatInt(s.Epoch, 10)
 	}
 	return out

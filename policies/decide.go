@@ -38,7 +38,7 @@ func Decide(o *gang.Observation) Decision {
 	j.describe(s)
 	j.account(s)
 	was.endEpoch(s) // of the attempt and the size that the job had
-	next = instant.Earliest(next, j.progress(s), j.nextStall(s), j.nextStraggler(s))
+	next = instant.Earliest(next, j.progress(s), j.nextStall(s), j.nextStraggler(s), j.sparesHeardBy(), j.nextProtection())
 	return Decision{
 		Status: *s, Next: instant.Earliest(next, expiry), Delete: !expiry.IsZero() && !expiry.After(o.Now), Lacking: j.lacksPods(s),
 	}
@@ -56,7 +56,7 @@ func (j job) live(s *v1alpha1.TrainingJobStatus) time.Time {
 	case j.Job.Spec.Suspend:
 		engine.Suspend(s)
 	case j.forgottenForGood(s):
-		s.Attempt++
+		gang.NextAttempt(s)
 	default:
 		next := engine.Run(s)
 		if !gang.Finished(s) {

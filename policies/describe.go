@@ -22,6 +22,7 @@ func (j job) describe(s *v1alpha1.TrainingJobStatus) {
 	j.describeTopology(s)
 	j.describeStalled(s)
 	j.describeStraggler(s)
+	j.describeSpares(s)
 	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !j.Job.Spec.Suspend && !gang.Finished(s) {
 		j.SetCondition(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
 	}

@@ -107,6 +107,47 @@ func TestARankThatIsHeardAfterItsGangIsThere(t *testing.T) {
 	}
 }
 
+// What kept all supervisors from the manager may be over for one of them before it is for the others. These have their time to be heard from then on.
+func TestRanksThatAreHeardAfterTheFirst(t *testing.T) {
+	s := supervised(3, rule("stuck", on(v1alpha1.ProcessStuck), step(v1alpha1.RestartPod, 60)), rule("all", step(v1alpha1.RestartProcesses, 0)))
+	s.fails(0, 1)
+	s.decide()
+	s.silent()
+	s.after(time.Hour)
+	s.reports(0, gang.ProcessWaiting)
+	s.Pods[0].Process.HeardSince = s.Now
+	check.Equal(t, "looked at again", s.Now.Add(gang.HeardWithin), s.decide().Next)
+	s.after(gang.HeardWithin - time.Millisecond).decide()
+	check.Equal(t, "incidents before", 1, len(s.status().Incidents))
+	s.after(time.Millisecond).decide()
+	check.Equal(t, "incidents", summary{v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "stuck", 2, ""}, s.summaries()[1])
+}
+
+// A pod that was replaced while no supervisor was heard joins the present epoch. Its incident waits for the others in it: who waits at the barrier is
+// not moved, and who does not come is found.
+func TestAPodThatJoinsThePresentEpoch(t *testing.T) {
+	s := supervised(2, rule("stuck", on(v1alpha1.ProcessStuck), step(v1alpha1.RestartPod, 60)), rule("all", step(v1alpha1.RestartPod, 0), step(v1alpha1.RestartPod, 60)))
+	s.fails(0, 1)
+	s.decide()
+	s.back(0, "n00")
+	s.all(gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	s.silent()
+	s.after(time.Hour).crash(0, 1)
+	s.decide()
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "epoch of the incident", int64(2), s.incident(t).Epoch)
+	s.back(0, "n00")
+	s.reports(0, gang.ProcessWaiting)
+	s.Pods[0].Process.HeardSince = s.Now
+	s.after(gang.HeardWithin).decide()
+	check.Equal(t, "incidents", []summary{
+		{v1alpha1.PodFailed, v1alpha1.ClassUser, "all", 1, ""}, {v1alpha1.ProcessStuck, v1alpha1.ClassInfrastructure, "stuck", 1, ""},
+	}, s.summaries()[1:])
+	check.Equal(t, "pods that are replaced", []int32{2, 0}, s.lives())
+}
+
 // A program that fails at its start is charged, also where no step of the incident began the epoch.
 func TestAnotherStartBeforeAnyStepIsCharged(t *testing.T) {
 	s := supervised(3, rule("late", step(v1alpha1.RestartPod, 3600)))

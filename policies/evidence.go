@@ -44,6 +44,7 @@ func EvidenceFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Evidence {
 	j.addReasons(&e, func(r gang.Rank) bool { // also of those that join an incident after its step
 		return gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(&o.Job.Status, r.Task, r.Index)
 	})
+	j.addTakenOver(&e, s)
 	j.addReturned(&e, s)
 	slices.Sort(e.Nodes)
 	return e
@@ -80,6 +81,23 @@ func (j job) addReasons(e *Evidence, of func(gang.Rank) bool) {
 			e.addNode(p.Node)
 		}
 	})
+}
+
+// addTakenOver adds the pods and the nodes of ranks that spares take over, all of them: nothing else shows that such a pod has ended, as the one that
+// Volcano would make of its name does.
+func (j job) addTakenOver(e *Evidence, s *v1alpha1.TrainingJobStatus) {
+	for _, r := range gang.Moved(s) {
+		p := j.Pod(r)
+		if p == nil || p.Spare || gang.Incarnation(s, r.Task, r.Index) == gang.Incarnation(&j.Job.Status, r.Task, r.Index) {
+			continue
+		}
+		if !p.Ready && !p.Finished() && !slices.Contains(e.Pods, p) {
+			e.Pods = append(e.Pods, p)
+		}
+		if p.Node != "" && !slices.Contains(e.Nodes, p.Node) {
+			e.Nodes = append(e.Nodes, p.Node)
+		}
+	}
 }
 
 // addReturned adds the nodes whose exclusion ends before its time.

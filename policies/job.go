@@ -27,12 +27,20 @@ func keepsPlace(s *v1alpha1.TrainingJobStatus) bool {
 	return s.Placement != nil && incident.AnyOpen(s) && !yielding(s)
 }
 
-// alive are the ranks of which another pod than the present one, of any attempt, may be running.
-func (j job) alive() map[gang.Rank]bool {
+// alive are the ranks of which another pod than the present one, of any attempt, may be running. Which rank a pod had two attempts ago is not known
+// where spares take over.
+func (j job) alive(s *v1alpha1.TrainingJobStatus) map[gang.Rank]bool {
 	out := map[gang.Rank]bool{}
 	for i := range j.Pods {
-		if p := &j.Pods[i]; !p.Gated && !p.Finished() && j.Pod(p.Rank()) != p {
-			out[p.Rank()] = true
+		p := &j.Pods[i]
+		if own := j.Pod(p.Rank()); p.Gated || p.Finished() || (own != nil && own.UID == p.UID) {
+			continue
+		}
+		out[p.Rank()] = true
+		if j.TakesOver(p.Task) && p.Attempt < s.Attempt-1 {
+			for index := range j.TaskPods(p.Task).Pods {
+				out[gang.Rank{Task: p.Task, Index: int32(index)}] = true
+			}
 		}
 	}
 	return out

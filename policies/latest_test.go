@@ -103,6 +103,51 @@ func TestAStepForPodsWaitsForThePeersToBeSeen(t *testing.T) {
 	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }
 
+// A program that ended before another one was started has only waited for that, and stays, although it is heard of together with what failed since.
+// Ranks that are started within moments are started together.
+func TestAProgramThatWaitedForALateStartStays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		late time.Duration
+		want []int32
+	}{
+		"a start that was waited for": {60 * time.Second, []int32{0, 1, 0}},
+		"a start of the same moment":  {gang.Wake, []int32{1, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := supervised(3)
+			s.fails(2, 1)
+			s.decide()
+			began := s.Now
+			s.all(gang.ProcessRunning)
+			s.after(tc.late - time.Second)
+			s.fails(0, 1)
+			s.Pods[0].Process.Started = began
+			s.after(2 * time.Second)
+			s.fails(1, 1)
+			s.Pods[1].Process.Started = began.Add(tc.late)
+			s.after(120 * time.Second).decide()
+			check.Equal(t, "lives", tc.want, s.lives())
+		})
+	}
+}
+
+// A rank whose container has ended while its gang waited takes no part in the run, and the others wait for it until they give up. Its supervisor, which is
+// another one by then, knows of no exit.
+func TestTheRankWhoseContainerHasEndedIsReplaced(t *testing.T) {
+	s := supervised(3)
+	s.fails(2, 1)
+	s.decide()
+	s.all(gang.ProcessWaiting)
+	s.reports(1, gang.ProcessFailed)
+	s.Pods[1].LastExit = &gang.ContainerFailure{Name: "train", ExitCode: 137, Reason: "Error", Time: s.Now}
+	s.after(30 * time.Second)
+	s.fails(0, 1)
+	s.fails(2, 1)
+	s.after(90 * time.Second).decide()
+	check.Equal(t, "lives", []int32{0, 1, 0}, s.lives())
+	check.Equal(t, "exit code of the cause", int32(137), *s.incident(t).Cause.ExitCode)
+}
+
 // Survivors that are kept go on in the epoch that they started in.
 func TestTheRankThatFailsBesideSurvivorsIsReplaced(t *testing.T) {
 	s := keepsSurvivors()

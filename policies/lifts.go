@@ -25,7 +25,7 @@ func (j job) lifts(s *v1alpha1.TrainingJobStatus) []Lift {
 		return nil
 	}
 	var out []Lift
-	m, alive := j.Rooms(s), j.alive()
+	m, alive := j.Rooms(s), j.alive(s)
 	gang.EachRank(j.Effective, func(r gang.Rank) {
 		p := j.Pod(r)
 		if p == nil || !p.Gated || p.Deleting || alive[r] {

@@ -34,7 +34,7 @@ func MissingPods(o *gang.Observation) []string {
 			return inc.Outcome == "" && incident.Restarted(&inc) && j.Concerns(&inc, r)
 		}
 		if !slices.ContainsFunc(s.Incidents, restarted) {
-			names = append(names, gang.PodName(o.Job, s.Attempt, r))
+			names = append(names, gang.PodNameOf(o.Job, s, r))
 		}
 	}
 	return names

@@ -3,6 +3,8 @@
 package policies
 
 import (
+	"slices"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/rules"
@@ -27,6 +29,8 @@ type Order struct {
 	Keep bool
 	// Stalled reports whether the gang makes no steps any more, and a rule acts on that, so that supervisors look closer.
 	Stalled bool
+	// Hosts are the addresses of ranks that spares have taken over, as lines of hosts(5).
+	Hosts string
 }
 
 // order is what the supervisors of the job are told; nil where it has none.
@@ -34,9 +38,13 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	if s.Epoch == 0 {
 		return nil
 	}
-	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: j.actsOnStall(s) && !j.DryRun}
+	o := &Order{Epoch: s.Epoch, Start: j.AtBarrier(s) && !j.anyReplacedRuns(s), Release: j.DryRun || j.abandoned(s), Keep: j.KeepsSurvivors(), Stalled: j.actsOnStall(s) && !j.DryRun}
 	if o.Start && s.Epoch > 1 {
 		o.ResumeStep = j.ResumeStep(s)
+	}
+	var found bool
+	if o.Hosts, found = j.hosts(s); !found {
+		o.Start = false
 	}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode
@@ -48,6 +56,23 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 		}
 	}
 	return o
+}
+
+// anyReplacedRuns reports whether the program of a pod may run whose rank a spare has taken over. Of other ranks no pod comes before the last is gone.
+func (j job) anyReplacedRuns(s *v1alpha1.TrainingJobStatus) bool {
+	if j.KeepsSurvivors() {
+		return false
+	}
+	return slices.ContainsFunc(j.Pods, func(p gang.Pod) bool {
+		switch {
+		case !j.TakesOver(p.Task) || (p.Attempt == s.Attempt && !gang.IsStale(s, &p)):
+			return false
+		case p.Process == nil: // one that is not heard any more may still be ending
+			return p.Attempt == s.Attempt && p.Node != "" && !p.SpareLabel && !p.Finished() && !j.Dead(s, &p)
+		}
+		starts := p.Process.State == gang.ProcessWaiting && p.Process.Epoch < s.Epoch // it may, by an order that is on its way
+		return starts || p.Process.State == gang.ProcessRunning || p.Process.State == gang.ProcessStopping || p.Process.State == gang.ProcessTerminating
+	})
 }
 
 // abandoned reports whether a program has ended with an error that no step repairs: no rule is for it, or one that does nothing, and no other

@@ -136,6 +136,56 @@ func TestARankOnADegradedDeviceIsAVictim(t *testing.T) {
 	check.Equal(t, "victims", []string{s.Pods[0].Name}, s.status().Incidents[1].Victims)
 }
 
+// The kubelet restarts a rank that crashes before anything is seen of that. A peer on a degraded device that aborts since is its victim, like any other.
+func TestARankOnADegradedDeviceFollowsACrashThatIsOver(t *testing.T) {
+	ill := summary{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}
+	tests := map[string]struct {
+		degraded []int
+		action   v1alpha1.Action
+		crash    time.Duration
+		want     []summary
+		cause    int
+	}{
+		"after the crash":             {[]int{0}, v1alpha1.RestartJob, 0, []summary{ill, {v1alpha1.PodNotReady, v1alpha1.ClassUser, "killed", 1, ""}}, 1},
+		"long after the crash":        {[]int{0}, v1alpha1.RestartJob, -time.Minute, []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""}}, 0},
+		"the crash is ignored":        {[]int{0}, v1alpha1.Ignore, 0, []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""}}, 0},
+		"the crash is of an incident": {[]int{0, 1}, v1alpha1.RestartJob, 0, []summary{{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 2, ""}}, 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 60)),
+				rule("killed", exits(v1alpha1.ExitCodesIn, "", 137), step(tc.action, 30)), rule("rest", step(v1alpha1.RestartPod, 30)))
+			s.ail(degraded, tc.degraded...)
+			s.exits(1, 137, tc.crash)
+			s.restarts(1)
+			s.decide()
+			s.after(2*time.Second).exits(0, 1, 2*time.Second)
+			s.decide()
+			check.Equal(t, "incidents", tc.want, s.summaries())
+			check.Equal(t, "cause", s.Pods[tc.cause].Name, s.incident(t).Cause.Pod)
+		})
+	}
+}
+
+// An incident whose own rank is back waits for its victims, also for one on a degraded device, which has an incident of its own.
+func TestAnIncidentWaitsForAVictimOnADegradedDevice(t *testing.T) {
+	s := running(3, rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 60)), rule("rest", step(v1alpha1.RestartPod, 30)))
+	ill := summary{v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure, "ill", 1, ""}
+	crash := summary{v1alpha1.PodNotReady, v1alpha1.ClassUser, "rest", 1, ""}
+	s.ail(degraded, 0)
+	s.exits(1, 137, 0)
+	s.decide()
+	s.after(time.Second).exits(0, 1, time.Second)
+	s.decide()
+	s.restarts(1)
+	s.after(time.Second).decide()
+	check.Equal(t, "incidents while the victim is down", []summary{ill, crash}, s.summaries())
+	s.restarts(0)
+	s.after(time.Second).decide()
+	crash.Outcome = v1alpha1.OutcomeRecovered
+	check.Equal(t, "incidents once it is back", []summary{ill, crash}, s.summaries())
+}
+
 // A node reboots before it is missed: the others abort first, and its kubelet refuses the pod when it is back.
 func TestARefusedPodExplainsTheAborts(t *testing.T) {
 	for name, tc := range map[string]struct {

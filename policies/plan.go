@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
@@ -35,16 +36,24 @@ type Plan struct {
 	Admit bool
 	// Lift the gates of these pods.
 	Lift []Lift
+	// Relabel these pods, which became spares, or are spares no longer.
+	Relabel []Relabel
 	// Bind these pods to their nodes, when their gates have been lifted.
 	Bind Bindings
 	// Tolerate holds of other jobs, in pods that look for a node.
 	Tolerate []placement.Toleration
+	// Protect these pods from eviction, and no others; nil where that is so.
+	Protect *Protection
 	// Release the holds on these nodes.
 	Release []string
 	// Ask these pods for checkpoints.
 	Ask []Ask
 	// Order is what the supervisors are told; nil where the job has none.
 	Order *Order
+	// Superseded are the supervised pods of earlier attempts and incarnations, by their UIDs: no program of theirs starts by the order, beside those of later ones.
+	Superseded []string
+	// Places are the ranks of pods that are named otherwise, by their UIDs.
+	Places map[string]Place
 }
 
 // PodDeletion is a pod to delete.
@@ -71,14 +80,14 @@ const (
 
 // Empty reports whether nothing has to be done.
 func (p *Plan) Empty() bool {
-	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
-		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh.Step == ""
+	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Relabel)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
+		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh.Step == "" && p.Protect == nil
 }
 
 // PlanFor computes what the world lacks to match a status.
 func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	j := jobOf(o, s)
-	p := Plan{Hold: j.missingHolds(s), Release: j.endedHolds(s)}
+	p := Plan{Hold: j.missingHolds(s), Release: j.endedHolds(s), Protect: j.protection(s)}
 	p.DeletePods = j.deletions(s, p.Hold)
 	for _, v := range o.VolcanoJobs {
 		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !gang.Finished(s))) {
@@ -98,11 +107,22 @@ func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Sync = j.forgotten(s) && !j.syncAt(s).After(j.Now)
 	p.Refresh = j.refresh(s)
 	p.Lift = append(j.lifts(s), j.spareLifts(s)...)
+	p.Relabel = j.relabels(s)
 	p.Bind = j.bindings(s)
 	p.Tolerate = j.Rooms(s).MissingTolerations()
 	p.Ask = j.asks(s)
-	p.Order = j.order(s)
+	p.Order, p.Superseded, p.Places = j.order(s), j.superseded(s), j.places(s)
 	return p
+}
+
+// superseded are the supervised pods of earlier attempts and incarnations, by their UIDs.
+func (j job) superseded(s *v1alpha1.TrainingJobStatus) (uids []string) {
+	for i := range j.Pods {
+		if p := &j.Pods[i]; j.IsSupervised(p.Task) && (p.Attempt < s.Attempt || j.over(s, p)) {
+			uids = append(uids, p.UID)
+		}
+	}
+	return uids
 }
 
 // resize is the size that the Volcano Job should have and has not.
@@ -158,22 +178,31 @@ func (j job) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 // nodes, which are removed without a grace period since no kubelet confirms their end.
 func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold) []PodDeletion {
 	var out []PodDeletion
-	idle := map[*gang.Pod]bool{}
+	idle := map[string]bool{}
 	if !j.stopped(s) {
 		for _, p := range j.sparesOver(s) {
-			idle[p] = true
+			idle[p.UID] = true
 		}
 	}
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		if !p.Deleting && !idle[p] && !j.over(s, p) {
+		if !p.Deleting && !idle[p.UID] && !j.over(s, p) {
 			continue
 		}
-		if dead := j.dead(s, p); dead || !p.Deleting {
+		dead := j.Dead(s, p)
+		if dead && j.isDeletedLater(s, p) {
+			continue
+		}
+		if dead || !p.Deleting {
 			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Version: p.Version, Force: dead, Node: p.Node, HoldFirst: holdFirst(s, missing, p)})
 		}
 	}
 	return out
+}
+
+// isDeletedLater reports whether a lost pod stays until no incident is open: its successor is a spare, which is let go only then, and Volcano would make it while the gang restarts.
+func (j job) isDeletedLater(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p.Spare && p.Attempt == s.Attempt && j.TakesOver(p.Task) && !j.stopped(s) && incident.AnyOpen(s)
 }
 
 // holdFirst returns those of the missing holds that a pod's deletion waits for, by their nodes.
@@ -193,55 +222,13 @@ func (j job) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return p.Attempt == s.Attempt && gang.IsStale(s, p) && !j.stopped(s) && !gang.IsCompleted(s, p.Rank())
 }
 
-// dead reports whether the node of a pod is deleted, out of service, or, where the
-// restart policy takes that for proof, unreachable for long enough; or no container of the pod
-// ever ran, and its node, which answers, does not remove it.
-func (j job) dead(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	if p.Node == "" {
-		return false
-	}
-	n, exists := j.Nodes[p.Node]
-	if !exists || n.OutOfService {
-		return true
-	}
-	at := j.forceDeleteDeadline(s, p, n)
-	return !at.IsZero() && !at.After(j.Now)
-}
-
-// silentFrom is from when the silence of a node is counted: from when the observer has seen it, by whose clock it is counted. A manager that has
-// just started sees it late, and waits no longer than clocks may be apart.
-func silentFrom(n gang.Node) time.Time {
-	if n.SilentSeen.IsZero() {
-		return n.SilentSince
-	}
-	return instant.Latest(n.SilentSince, instant.Earliest(n.SilentSeen, n.SilentSince.Add(gang.ClocksApart)))
-}
-
-// forceDeleteDeadline returns when a pod counts as dead because its node is unreachable, or cannot take it away; zero for never.
-func (j job) forceDeleteDeadline(s *v1alpha1.TrainingJobStatus, p *gang.Pod, n gang.Node) time.Time {
-	policy := j.Policy(p.Task)
-	switch {
-	case policy.RequireProof:
-		return time.Time{}
-	case n.Ready:
-		return p.StuckAt()
-	case n.SilentSince.IsZero():
-		return time.Time{} // of a node that has never spoken nothing is known
-	}
-	silent := silentFrom(n)
-	if policy.GangDownAfter < policy.UnreachableAfter && j.OthersDown(s, p.Rank(), p) {
-		return silent.Add(policy.GangDownAfter)
-	}
-	return silent.Add(policy.UnreachableAfter)
-}
-
 // nextForceDelete returns when the next pod that is being deleted will count as dead.
 func (j job) nextForceDelete(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		if n, exists := j.Nodes[p.Node]; exists && (p.Deleting || j.over(s, p)) && !j.dead(s, p) {
-			next = instant.Earliest(next, j.forceDeleteDeadline(s, p, n))
+		if n, exists := j.Nodes[p.Node]; exists && (p.Deleting || j.over(s, p)) && !j.Dead(s, p) {
+			next = instant.Earliest(next, j.ForceDeleteDeadline(s, p, n))
 		}
 	}
 	return next

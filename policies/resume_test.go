@@ -116,6 +116,42 @@ func TestAnIncidentSaysFromWhichStepRanksResumed(t *testing.T) {
 	}
 }
 
+// It says how many steps are made again, where programs say theirs.
+func TestAnIncidentSaysHowManyStepsWereLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, told int64
+		want         *int64
+	}{
+		"some":                  {11, 8, new(int64(3))},
+		"none":                  {8, 8, new(int64(0))},
+		"a later one was saved": {7, 8, new(int64(0))},
+		"no step was told":      {11, 0, nil},
+		"no step was said":      {0, 8, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := aJob().tasks(task("worker", 3))
+			job.Spec.Supervisor = &v1alpha1.Supervisor{}
+			s := aScene(job).started().placed()
+			s.all(gang.ProcessRunning)
+			if tc.before > 0 {
+				s.Pods[1].Training = &gang.TrainingProgress{Epoch: 1, Step: &tc.before}
+			}
+			s.decide()
+			s.fails(0, 1)
+			s.decide()
+			s.all(gang.ProcessWaiting)
+			s.decide()
+			for i := range s.Pods {
+				s.Pods[i].Failure, s.Pods[i].LastExit = gang.Failure{}, nil
+				s.starts(i, tc.told)
+			}
+			s.after(time.Second).decide()
+			check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+			check.Equal(t, "lost steps", tc.want, s.incident(t).LostSteps)
+		})
+	}
+}
+
 func TestAnIncidentSaysNoStepOfSomeRanks(t *testing.T) {
 	s := atBarrier(3, []int64{8}, nil)
 	s.decide()

@@ -93,10 +93,10 @@ func (s *scene) started() *scene {
 func (s *scene) make(r gang.Rank, spare bool) {
 	s.uids++
 	p := gang.Pod{
-		UID: fmt.Sprint(s.uids), Task: r.Task, Index: r.Index, Spare: spare, Attempt: s.status().Attempt,
+		UID: fmt.Sprint(s.uids), Task: r.Task, Index: r.Index, Spare: spare, SpareLabel: spare, Attempt: s.status().Attempt,
 		Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
 	}
-	p.Name = gang.PodName(s.Job, p.Attempt, p.Rank())
+	p.Name, p.Slot = gang.PodName(s.Job, p.Attempt, p.Rank()), p.Rank()
 	s.Pods = append(s.Pods, p)
 }
 
@@ -116,7 +116,7 @@ func (s *scene) bind(i int, node string) {
 	p := &s.Pods[i]
 	p.Gated, p.Node, p.Phase, p.Ready, p.WasReady, p.PlacedTime = false, node, corev1.PodRunning, true, true, s.Now
 	p.IP = "10.0.0." + p.UID
-	r := p.Rank()
+	r := gang.RankOf(s.status(), p.Rank())
 	p.Incarnation = gang.Incarnation(s.status(), r.Task, r.Index)
 }
 
@@ -125,7 +125,7 @@ func (s *scene) replace(i int) {
 	s.uids++
 	p := s.Pods[i]
 	s.Pods[i] = gang.Pod{
-		Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Spare: p.Spare, Attempt: p.Attempt,
+		Name: p.Name, UID: fmt.Sprint(s.uids), Task: p.Task, Index: p.Index, Spare: p.Spare, SpareLabel: p.Spare, Slot: p.Slot, Attempt: p.Attempt,
 		Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
 	}
 }

@@ -45,6 +45,7 @@ func TestWhoPassesTheHoldOfAnotherJob(t *testing.T) {
 		s := running(3, append(rules, rule("all", step(v1alpha1.RestartPod, 0)))...)
 		s.crash(1, 1)
 		s.decide()
+		s.heldAsRecorded()
 		s.replace(1)
 		return s
 	}
@@ -58,6 +59,13 @@ func TestWhoPassesTheHoldOfAnotherJob(t *testing.T) {
 			s.decide()
 			return s
 		}, []string{otherHold}},
+		"not before that is seen to be held, too": {func() *scene {
+			s := restarted()
+			s.heldByAnother("n01")
+			s.node("n01", func(n *gang.Node) { n.Hold = "" })
+			s.decide()
+			return s
+		}, nil},
 		"not while a pod of the job has still to leave it": {func() *scene {
 			s := restarted()
 			s.heldByAnother("n01")
@@ -130,6 +138,7 @@ func TestAPodThatLooksPassesALaterHold(t *testing.T) {
 	s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
 	s.crash(1, 1)
 	s.decide()
+	s.heldAsRecorded()
 	s.replace(1)
 	s.decide()
 	s.letGo(1)
@@ -162,6 +171,7 @@ func TestAHoldThatEndsTakesItsTolerationsWithIt(t *testing.T) {
 			s := running(3, rule("all", step(v1alpha1.RestartPod, 0)))
 			s.crash(1, 1)
 			s.decide()
+			s.heldAsRecorded()
 			s.replace(1)
 			s.heldByAnother("n01")
 			s.decide()
@@ -286,6 +296,7 @@ func (c *sharedRack) observe(s, other *scene) {
 
 func (c *sharedRack) act(s *scene) {
 	plan := s.plan()
+	s.heldAsRecorded()
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		for _, d := range plan.DeletePods {

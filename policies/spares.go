@@ -34,7 +34,7 @@ func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 		return nil
 	}
 	var out []Lift
-	rooms, alive := j.Rooms(s), sync.OnceValue(j.alive)
+	rooms, alive := j.Rooms(s), sync.OnceValue(func() map[gang.Rank]bool { return j.alive(s) })
 	for i := range j.Effective.Spec.Tasks {
 		task := j.Effective.Spec.Tasks[i].Name
 		target := sync.OnceValue(func() placement.Target { return rooms.ForSpare(task) })

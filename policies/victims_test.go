@@ -266,7 +266,7 @@ func TestWhenAPodOfAGangThatIsDownCountsAsDead(t *testing.T) {
 			}
 			s.decide()
 			w := jobOf(&s.Observation, s.status())
-			at := w.forceDeleteDeadline(s.status(), &s.Pods[1], s.Nodes["n01"])
+			at := w.ForceDeleteDeadline(s.status(), &s.Pods[1], s.Nodes["n01"])
 			if tc.after == 0 {
 				check.Equal(t, "never", true, at.IsZero())
 				return

@@ -7,6 +7,8 @@ type crowd struct {
 	most  int
 	of    map[string][]*Conn // by the client's address, the oldest first
 	count int
+	// newestLeaves has the newest connection give way, and not the oldest.
+	newestLeaves bool
 }
 
 func newCrowd(most int) crowd { return crowd{most: most, of: map[string][]*Conn{}} }
@@ -22,16 +24,18 @@ func (w *crowd) add(c *Conn) *Conn {
 	return victim
 }
 
-// victim returns the oldest connection of the address with the most, but for the newcomer.
+// victim returns a connection of the address with the most: the oldest but for the newcomer, or the newest.
 func (w *crowd) victim(newcomer *Conn) *Conn {
 	most, victim := 0, newcomer
 	for _, conns := range w.of {
-		oldest := conns[0]
-		if oldest == newcomer || len(conns) < most {
+		next := conns[0]
+		if w.newestLeaves {
+			next = conns[len(conns)-1]
+		} else if next == newcomer {
 			continue
 		}
-		if len(conns) > most || oldest.entered < victim.entered {
-			most, victim = len(conns), oldest
+		if len(conns) > most || len(conns) == most && (next.entered > victim.entered) == w.newestLeaves {
+			most, victim = len(conns), next
 		}
 	}
 	return victim

@@ -74,7 +74,7 @@ func Listen(ctx context.Context, address string, most int) (net.Listener, error)
 	if err != nil {
 		return nil, err
 	}
-	return Limit(listener, most), nil
+	return Limit(listener, most, most), nil
 }
 
 // Runnable returns a server that a manager runs on every replica.

@@ -74,7 +74,7 @@ func serve(t *testing.T) *watched {
 		}
 		_, _ = io.WriteString(w, "ok")
 	}))
-	go func() { _ = server.Serve(Limit(listener, most)) }()
+	go func() { _ = server.Serve(Limit(listener, most, most)) }()
 	t.Cleanup(func() { _ = server.Close() })
 	return listener
 }

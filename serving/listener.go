@@ -4,24 +4,30 @@ package serving
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // Listener bounds the connections of clients that the server does not know: those whose request is arriving and, apart from them,
 // those whose request is being answered. Where there are too many, the newcomer is let in and another connection of its kind is closed:
 // the oldest of the address with the most, or the oldest of all where addresses have as many. So clients that hold connections keep
-// nobody out, from however many addresses.
+// nobody out, from however many addresses. Of those that wait for their turn, the newest is closed: the server keeps them waiting.
 type Listener struct {
 	net.Listener
 
 	mu        sync.Mutex
 	arriving  crowd
+	waiting   crowd
 	answering crowd
 	entered   int64
+	turns
 }
 
-// Limit returns a listener with at most so many connections of each kind of clients that are not known.
-func Limit(l net.Listener, most int) *Listener {
-	return &Listener{Listener: l, arriving: newCrowd(most), answering: newCrowd(most)}
+// Limit returns a listener with at most so many connections of each kind of clients that are not known, and so many that wait for their turn.
+func Limit(l net.Listener, most, mostWaiting int) *Listener {
+	waiting := newCrowd(mostWaiting)
+	waiting.newestLeaves = true
+	return &Listener{Listener: l, arriving: newCrowd(most), waiting: waiting, answering: newCrowd(most),
+		turns: turns{free: turnsAtOnce, queued: map[string]bool{}}}
 }
 
 // Accept returns the next connection, which is a *Conn.
@@ -31,7 +37,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &Conn{Conn: accepted, listener: l, source: sourceOf(accepted)}
+		c := &Conn{Conn: accepted, listener: l, source: sourceOf(accepted), turn: make(chan struct{}), gone: make(chan struct{})}
 		if l.enter(c, &l.arriving) {
 			return c, nil
 		}
@@ -65,11 +71,14 @@ type Conn struct {
 	net.Conn
 	listener *Listener
 	source   string
+	turn     chan struct{} // closed when it begins
+	gone     chan struct{} // closed with the connection
 	// The listener's lock guards these.
 	in      *crowd
 	entered int64
 	streams int
 	closed  bool
+	over    *time.Timer // ends the turn; nil before it
 }
 
 // Known has the connection not counted until done is called, as once for each stream of a client that has shown who it is.
@@ -77,6 +86,7 @@ func (c *Conn) Known() (done func()) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.streams++
+	c.endTurn()
 	c.leave()
 	return func() {
 		c.listener.mu.Lock()
@@ -100,7 +110,11 @@ func (c *Conn) leave() {
 // Close is part of net.Conn.
 func (c *Conn) Close() error {
 	c.listener.mu.Lock()
+	if !c.closed {
+		close(c.gone)
+	}
 	c.closed = true
+	c.endTurn()
 	c.leave()
 	c.listener.mu.Unlock()
 	return c.Conn.Close()

@@ -4,6 +4,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -11,8 +12,9 @@ import (
 // client is a connection of an address.
 type client struct {
 	net.Conn
-	address string
-	closed  bool
+	address  string
+	closed   bool
+	deadline time.Time
 }
 
 func (c *client) RemoteAddr() net.Addr { return address(c.address) }
@@ -47,7 +49,7 @@ type door struct {
 
 func newDoor() *door {
 	c := &door{accepted: map[*client]*Conn{}}
-	c.listener = Limit(&c.waiting, 3)
+	c.listener = Limit(&c.waiting, 3, 3)
 	return c
 }
 

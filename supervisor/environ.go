@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,11 @@ func environ(container []string, a epoch.Start, folder func(step int64) string) 
 	out = with(out, envResume, strconv.FormatBool(a.Order.Resume))
 	out = with(out, envRestartReason, a.Order.RestartReason)
 	out = with(out, envHyperNode, a.Order.HyperNode)
+	for _, variable := range a.Order.GetPlace().GetEnvironment() {
+		name, value, _ := strings.Cut(variable, "=")
+		out = with(out, name, value)
+	}
+	out = withAddress(out, a.Order.Hosts)
 	if step := a.ResumeStep; step > 0 {
 		out = with(out, envResumeStep, strconv.FormatInt(step, 10))
 		out = with(out, envResumeFrom, folder(step))
@@ -38,4 +44,26 @@ func environ(container []string, a epoch.Start, folder func(step int64) string) 
 func with(environ []string, name, value string) []string {
 	environ = slices.DeleteFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	return append(environ, name+"="+value)
+}
+
+// reference is $(NAME), or an escaped $, as in the commands of containers.
+var reference = regexp.MustCompile(`\$(\$|\([^)]*\))`)
+
+// expanded is a command with the variables of an environment, as Kubernetes expands it: $$ is $, and $(NAME) of no variable stays.
+func expanded(command, environ []string) (out []string) {
+	variables := map[string]string{}
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		variables["$("+name+")"] = value
+	}
+	variables["$$"] = "$"
+	for _, word := range command {
+		out = append(out, reference.ReplaceAllStringFunc(word, func(found string) string {
+			if value, is := variables[found]; is {
+				return value
+			}
+			return found
+		}))
+	}
+	return out
 }

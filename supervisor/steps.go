@@ -50,19 +50,23 @@ func (s *supervisor) listen(ctx context.Context) {
 	s.Environ = withoutProxy(s.Environ)
 }
 
-// startProgram starts the program. Where its lines are looked at, it prints to pipes, and otherwise to the log itself.
+// startProgram starts the program with its environment. Where its lines are looked at, it prints to pipes, and otherwise to the log itself.
 func (s *supervisor) startProgram(environ []string) error {
+	command := s.Command
+	if s.Expand {
+		command = expanded(command, environ)
+	}
 	if s.printed == nil {
-		return s.keeper.Start(s.Command, environ, unix.Stdout, unix.Stderr)
+		return s.keeper.Start(command, environ, unix.Stdout, unix.Stderr)
 	}
 	to, err := s.printed.Pipes(os.Stdout, os.Stderr)
 	if err != nil {
 		s.Log.Warn("The output of the program is not looked at for steps", "error", err)
-		return s.keeper.Start(s.Command, environ, unix.Stdout, unix.Stderr)
+		return s.keeper.Start(command, environ, unix.Stdout, unix.Stderr)
 	}
 	defer unix.Close(to[0])
 	defer unix.Close(to[1])
-	return s.keeper.Start(s.Command, environ, to[0], to[1])
+	return s.keeper.Start(command, environ, to[0], to[1])
 }
 
 // hearLast hears the last word of a program that has ended.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lockstep-dev/lockstep/supervisor/checkpoints"
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/process"
@@ -24,6 +26,12 @@ import (
 // renewedCAFile is the name of the file beside Options.EpochFile that keeps what a manager has sent of its certificate authorities. No flag
 // names it: managers give the pods' commands to supervisors of other versions, too.
 const renewedCAFile = "manager-ca.crt"
+
+// spare is the Standby of a spare.
+const spare = "spare"
+
+// startedFile is the name of the file beside Options.EpochFile that says that a pod which stood by has started its program.
+const startedFile = "started"
 
 // The files beside Options.EpochFile by which the program says how far it is: the one that it writes, and the token of its requests.
 const (
@@ -47,9 +55,16 @@ const lastOutput = 30 * time.Second
 type Options struct {
 	// Command is the program and its arguments, and Environ the container's environment.
 	Command, Environ []string
+	// Expand reports whether $(NAME) in Command is a variable of the program's environment.
+	Expand bool
 	// Epoch that the pod was given. EpochFile keeps the highest epoch seen, in a volume of the pod that outlives its containers.
 	Epoch     int64
 	EpochFile string
+	// Standby is "spare" or "rank" where the program starts only once the manager gives its pod a rank.
+	Standby string
+	// WarmUp is the command that a spare runs before, and WarmUpTimeout how long it may take; empty for none.
+	WarmUp        []string
+	WarmUpTimeout time.Duration
 	// TerminationLog is the container's termination message path.
 	TerminationLog string
 	// ManagerTimeout is how long a program that has failed waits for a manager.
@@ -109,14 +124,21 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	started := filepath.Join(filepath.Dir(o.EpochFile), startedFile)
+	if o.standsBy() && restarted { // where a spare's container starts again, no program has run
+		_, err := os.Stat(started)
+		restarted = err == nil
+	}
 	first := max(o.Epoch, kept)
-	tiers, err := checkpoints.New(o.CheckpointTiers)
+	tiers, err := checkpoints.New(o.CheckpointTiers, o.standsBy())
 	if err != nil { // which may be of a later version
 		o.Log.Error("Checkpoints are not looked for", "error", err)
 	}
 	s := &supervisor{
 		Options: o,
-		machine: epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: o.ManagerTimeout, Checkpoints: look(tiers, first > 1, o.Log)}),
+		machine: epoch.New(epoch.Options{
+			Epoch: first, Restarted: restarted, Standby: o.standsBy(), WarmUp: o.warmUpTime(), ManagerTimeout: o.ManagerTimeout, Checkpoints: look(tiers, first > 1 || o.standsBy(), o.Log),
+		}),
 		tiers:   tiers,
 		watcher: progress.New(o.CheckpointFile),
 		events:  make(chan epoch.Event, 16),
@@ -133,6 +155,17 @@ func Run(o Options, signals <-chan os.Signal) (code int, err error) {
 		return 0, err
 	}
 	return s.run(signals), nil
+}
+
+// standsBy reports whether the program starts only once the manager gives its pod a rank.
+func (o *Options) standsBy() bool { return o.Standby == spare || o.Standby == "rank" }
+
+// warmUpTime is how long a warm-up may take; 0 for none. The pod of a rank has no time for one.
+func (o *Options) warmUpTime() time.Duration {
+	if len(o.WarmUp) == 0 || o.Standby != spare {
+		return 0
+	}
+	return o.WarmUpTimeout
 }
 
 // look returns the checkpoints that can be read, where somebody needs them; nil where that is not known.
@@ -269,6 +302,9 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 		s.persist(a.Epoch)
 	case epoch.Start:
 		return s.start(a)
+	case epoch.WarmUp:
+		s.clearTerminationLog()
+		return s.failedStart("warm up", s.keeper.Start(expanded(s.WarmUp, s.Environ), s.Environ, unix.Stdout, unix.Stderr))
 	case epoch.Stop:
 		go func() {
 			s.afterStacks(a.Reason, true, s.keeper.Stop)()
@@ -318,12 +354,22 @@ func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 	s.clearTerminationLog()
 	s.watcher.Reset()
 	s.forget()
-	err := s.startProgram(environ(s.Environ, a, s.tiers.Folder))
+	if s.standsBy() {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(s.EpochFile), startedFile), nil, 0o600); err != nil {
+			s.Log.Error("Cannot keep that the program was started", "error", err)
+		}
+	}
+	s.keepHosts(a.Order.GetHosts())
+	return s.failedStart("start the program", s.startProgram(environ(s.Environ, a, s.tiers.Folder)))
+}
+
+// failedStart is the end of what could not be started; nil where it could.
+func (s *supervisor) failedStart(what string, err error) *wire.Exit {
 	if err == nil {
 		return nil
 	}
-	s.Log.Error("Cannot start the program", "error", err)
-	now, message := time.Now().UnixMicro(), "cannot start the program: "+err.Error() // which names it, be it a script
+	s.Log.Error("Cannot "+what, "error", err)
+	now, message := time.Now().UnixMicro(), "cannot "+what+": "+err.Error() // which names it, and the interpreter of a script
 	message = strings.ToValidUTF8(message[:min(len(message), messageLimit)], "")
 	return &wire.Exit{Code: int32(process.CodeOf(err)), StartedMicros: now, EndedMicros: now, Message: message}
 }

@@ -38,6 +38,9 @@ func TestAccepts(t *testing.T) {
 		"a rule for hangs after one for *": {doc: minimal, set: set{"spec.restartPolicy.rules": `[
 		  {name: all, match: {events: ["*"]}, steps: [{action: RestartPod}]},
 		  {name: hangs, match: {events: [Stalled]}, steps: [{action: RestartPod}]}]`}},
+		"a rule for cordons after one for *": {doc: minimal, set: set{"spec.restartPolicy.rules": `[
+		  {name: all, match: {}, steps: [{action: RestartPod}]},
+		  {name: maintenance, match: {events: [NodeCordoned], tasks: [worker]}, steps: [{action: MigratePod}]}]`}},
 		"narrowed rules for one event": {doc: minimal, set: set{"spec.restartPolicy.rules": `[
 		  {name: a, match: {events: [PodFailed], reasons: [OOMKilled]}, steps: [{action: FailJob}]},
 		  {name: a2, match: {events: [PodFailed], podConditions: [{type: DisruptionTarget}]}, steps: [{action: Ignore}]},

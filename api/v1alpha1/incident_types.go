@@ -110,6 +110,9 @@ type Incident struct {
 	// resumeStep is the step that all ranks were told to resume from in the epoch; none where they were told no step. It is recorded when the incident ends.
 	// +optional
 	ResumeStep *int64 `json:"resumeStep,omitempty"`
+	// lostSteps is how many steps the gang makes again: from resumeStep to the last one that a program said before the epoch. It is none where either is not known.
+	// +optional
+	LostSteps *int64 `json:"lostSteps,omitempty"`
 	// waitRestartTime is when the wait for the next step began again, because the job may use nodes again that it had excluded
 	// only for their silence.
 	// +optional

@@ -14,7 +14,7 @@ type RestartPolicy struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && ((!has(e.match.events) || '*' in e.match.events) && !(has(r.match.events) && 'Stalled' in r.match.events) || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && ((!has(e.match.events) || '*' in e.match.events) && !(has(r.match.events) && 'Stalled' in r.match.events) || (has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && ((!has(e.match.events) || '*' in e.match.events) && !(has(r.match.events) && r.match.events.exists(v, v in ['Stalled', 'NodeCordoned'])) || (has(e.match.events) && has(r.match.events) && r.match.events.all(v, v in e.match.events)))))",messageExpression="'rule %s can never apply, because a rule before it matches all its events: move it further up, or narrow the earlier one'.format([self.transformList(i, r, self.exists(j, e, j < i && !has(e.match.exitCodes) && !has(e.match.reasons) && !has(e.match.podConditions) && !has(e.match.signals) && !has(e.match.tasks) && !has(e.match.gangRunning) && ((!has(e.match.events) || '*' in e.match.events) && !(has(r.match.events) && r.match.events.exists(v, v in ['Stalled', 'NodeCordoned'])) || (has(e.match.events) && has(r.match.events) && r.match.events.all(v, v in e.match.events)))), r.name)[0]])"
 	// +optional
 	Rules []Rule `json:"rules,omitempty"`
 
@@ -128,12 +128,13 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.exitCodes) || !has(self.events) || size(self.events) == 0 || 'PodFailed' in self.events || 'PodNotReady' in self.events || 'ProcessFailed' in self.events || '*' in self.events",fieldPath=".exitCodes",message="exitCodes narrows PodFailed, PodNotReady and ProcessFailed only: add one of them to events, or leave exitCodes out"
 // +kubebuilder:validation:XValidation:rule="!has(self.signals) || size(self.signals) == 0 || !has(self.events) || size(self.events) == 0 || 'HealthDegraded' in self.events || 'HealthFailed' in self.events || '*' in self.events",fieldPath=".signals",message="signals narrows HealthDegraded and HealthFailed only: add one of them to events, or leave signals out"
+// +kubebuilder:validation:XValidation:rule="!has(self.events) || !('NodeCordoned' in self.events) || (size(self.events) == 1 && !has(self.exitCodes) && !has(self.reasons) && !has(self.podConditions) && !has(self.signals) && !has(self.gangRunning))",fieldPath=".events",message="a rule for NodeCordoned is for that alone, and only tasks narrows it: a pod that no rule moves would keep its node from being drained"
 type Match struct {
-	// events that the rule is for; * is all of them but Stalled. Default: *. Where all rules are for Stalled alone the default ones, or for a task the
-	// job's, follow them.
+	// events that the rule is for; * is all of them but Stalled and NodeCordoned. Default: *. Where all rules are for these alone the default ones, or for a
+	// task the job's, follow them.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=12
-	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;ProcessStuck;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;Stalled;"*"
+	// +kubebuilder:validation:items:Enum=PodFailed;PodDeleted;PodNotReady;ProcessFailed;ProcessStuck;PodNotStarted;PodPending;NodeNotReady;NodeGone;HealthDegraded;HealthFailed;Stalled;NodeCordoned;"*"
 	// +optional
 	Events []EventType `json:"events,omitempty"`
 	// exitCodes narrows PodFailed, ProcessFailed, and PodNotReady after a crash, to containers that ended with
@@ -281,7 +282,10 @@ const (
 	// for 20 s one has been stopped, or none has computed. A rule has to list it: neither * nor a rule without events is for it. Programs that
 	// heal themselves (survivors: Keep) find their own hangs.
 	Stalled EventType = "Stalled"
-	// AnyEvent matches all events but Stalled.
+	// NodeCordoned means that the pod's node is cordoned (spec.unschedulable), as by kubectl drain, while the pod works. A rule has to list it: neither * nor
+	// a rule without events is for it. Where one does, a PodDisruptionBudget keeps the pods of its tasks from eviction until their ranks have moved, for an hour at most.
+	NodeCordoned EventType = "NodeCordoned"
+	// AnyEvent matches all events but Stalled and NodeCordoned.
 	AnyEvent EventType = "*"
 )
 

@@ -3,7 +3,10 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // State sums a TrainingJob up in one word.
 type State string
@@ -40,7 +43,7 @@ type TrainingJobStatus struct {
 	// why no node fits. Empty where it waits for nothing.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// conditions: Scheduled, Running, Recovering, TopologyViolated, Stalled, HoldsRefused, Suspended, Completed, Failed.
+	// conditions: Scheduled, Running, Recovering, TopologyViolated, Stalled, Straggler, HoldsRefused, SparesReady, Suspended, Completed, Failed.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -146,6 +149,10 @@ type TaskStatus struct {
 	// +listType=atomic
 	// +optional
 	Ranks []RankStatus `json:"ranks,omitempty"`
+	// pods are the ranks, or the spares, whose pods have other names than theirs, since spares have taken over ranks: of this attempt, and of the one before.
+	// +listType=atomic
+	// +optional
+	Pods []RankPod `json:"pods,omitempty"`
 	// chargedTimes are when restarts were charged to the task's own budget, within its window.
 	// +listType=atomic
 	// +optional
@@ -161,10 +168,26 @@ type RankStatus struct {
 	Index int32 `json:"index"`
 	// incarnation is the number that the ranks' pods should carry.
 	Incarnation int32 `json:"incarnation"`
-	// reason why the ranks were last restarted: Step, PodGone, JoinedIncident, NodeAvailable, HoldEnded, SpareUsed or NodeInherited. A step
+	// reason why the ranks were last restarted: Step, PodGone, JoinedIncident, NodeAvailable, HoldEnded, SpareUsed, TakenOver or NodeInherited. A step
 	// is listed in its incident.
 	// +optional
 	Reason RestartReason `json:"reason,omitempty"`
+}
+
+// RankPod says which pod is a rank's.
+type RankPod struct {
+	// index of the rank in its task, or of the spare.
+	Index int32 `json:"index"`
+	// attempt of the pod.
+	Attempt int32 `json:"attempt"`
+	// pod is the end of the pod's name, its Volcano task and its index there, such as worker-spare-0.
+	Pod string `json:"pod"`
+	// uid of the pod that took the rank over; empty for a spare. A later pod of the name is given its rank when it is placed.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// incarnation of the rank that the pod took over with.
+	// +optional
+	Incarnation int32 `json:"incarnation,omitempty"`
 }
 
 // NextStep is the step of an open incident that is taken next.
@@ -196,6 +219,8 @@ const (
 	RestartHoldEnded RestartReason = "HoldEnded"
 	// RestartSpareUsed is for a spare that gave its node to a rank, and for that rank, whose pod may not go there.
 	RestartSpareUsed RestartReason = "SpareUsed"
+	// RestartTakenOver is for a rank that has the pod of a spare, and for that spare, which has the next pod of the rank's name.
+	RestartTakenOver RestartReason = "TakenOver"
 	// RestartNodeInherited is for a rank that gets the node of another one, which a step ShrinkTask has given up.
 	RestartNodeInherited RestartReason = "NodeInherited"
 )

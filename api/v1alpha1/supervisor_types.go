@@ -7,8 +7,9 @@ const SupervisorFolder = "/var/run/lockstep"
 
 // Supervisor runs the program of each rank, which is that of the first container of its pod, as a child of lockstep-run.
 // A program that ends with an error does not end its container: the programs of all ranks are stopped and started again
-// together, in the pods that there are. Ranks of independent tasks and spares have no supervisor.
+// together, in the pods that there are. Ranks of independent tasks have no supervisor, and spares have one with takeOver alone.
 // +kubebuilder:validation:XValidation:rule="!has(self.checkpointTiers) || !has(self.survivors) || self.survivors != 'Keep'",fieldPath=".checkpointTiers",message="checkpointTiers are for programs that start together, and those that survivors: Keep leaves running load nothing: leave out one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.takeOver) || !has(self.survivors) || self.survivors != 'Keep'",fieldPath=".takeOver",message="takeOver is for programs that start together, and those that survivors: Keep leaves running do not: leave out one of them"
 type Supervisor struct {
 	// stopSeconds is how long a program has between SIGTERM and SIGKILL when it is stopped for a restart of the gang.
 	// +kubebuilder:validation:Minimum=0
@@ -44,6 +45,40 @@ type Supervisor struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(t, t.scope == 'Shared').size() <= 1",message="two folders are Shared: where a rank finds a step of another one would not be known, so name one"
 	// +optional
 	CheckpointTiers []CheckpointTier `json:"checkpointTiers,omitempty"`
+
+	// takeOver has the spares of the job's tasks run its containers, with the program of the first one not yet started. Where a rank loses its node, a spare of its task that
+	// waits at the barrier becomes that rank: its program starts in place of the lost one, and no pod is made. The lost pod's successor becomes the spare. Without it spares
+	// sleep, and only keep nodes for the pods of lost ranks.
+	// +optional
+	TakeOver *TakeOver `json:"takeOver,omitempty"`
+}
+
+// TakeOver is how spares take over ranks. The program learns which rank it is when it starts, from its environment and from $(LOCKSTEP_TASK_INDEX) and the like in its command and
+// args. In env they are those of the pod, and so they are in other containers.
+type TakeOver struct {
+	// warmUp is a command that a spare runs in the program's container before it waits for a rank, as one that imports what the program does, and uses a GPU. Without it a spare
+	// is ready once its supervisor is connected.
+	// +optional
+	WarmUp *WarmUp `json:"warmUp,omitempty"`
+}
+
+// WarmUp is what a spare runs before it waits for a rank. It ends with exit code 0 on a node that is fit for the program, and leaves no process behind. With any other code the
+// spare takes over no rank, and only where no other spare is left gives its node to one; the command runs again after 10 s, doubling to 300 s. A pod of a rank does not warm up.
+type WarmUp struct {
+	// command is the program and its arguments, run without a shell. Its environment is that of the pod, whose index is not the rank's that it will take over.
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=2048
+	Command []string `json:"command"`
+
+	// timeoutSeconds is how long the command may take. Then it is killed, and has failed.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +kubebuilder:default=600
+	// +optional
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // CheckpointTier is a folder of checkpoints of this job alone. A checkpoint is a file with content, or a folder, named after its step: 1200, step-1200.pt, checkpoint-1200,

@@ -64,6 +64,13 @@ func TestRefusesRule(t *testing.T) {
 			set: on("{events: [PodFailed], signals: [NVLinkReplay]}"), field: match + ".signals", want: "signals narrows HealthDegraded and HealthFailed only",
 		},
 
+		"cordons with another event": {
+			set: on("{events: [NodeCordoned, NodeGone]}"), field: match + ".events", want: "a rule for NodeCordoned is for that alone",
+		},
+		"cordons of a gang that is down": {
+			set: on("{events: [NodeCordoned], gangRunning: false}"), field: match + ".events", want: "a rule for NodeCordoned is for that alone",
+		},
+
 		"no steps":       {set: ladder("[]"), field: steps, want: "at least 1 items"},
 		"unknown action": {set: ladder("[{action: Reboot}]"), field: steps + "[0].action", want: "supported values"},
 		"negative time":  {set: ladder("[{action: RestartPod, afterSeconds: -1}]"), field: steps + "[0].afterSeconds", want: "greater than or equal to 0"},

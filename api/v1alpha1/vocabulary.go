@@ -14,7 +14,7 @@ const (
 	// LabelTask is on every pod; its value is the name of its task.
 	LabelTask = "lockstep.dev/task"
 
-	// LabelSpare is "true" on the placeholder pods of a task.
+	// LabelSpare is "true" on the spares of a task, and "false" on a pod that was one and has taken a rank over.
 	LabelSpare = "lockstep.dev/spare"
 	// SpareSuffix ends the name of the Volcano task that a task's spares are.
 	SpareSuffix = "-spare"
@@ -71,10 +71,19 @@ const (
 	// AnnotationEpoch (LOCKSTEP_EPOCH) is the epoch in which a supervised program starts for the first time in its pod. Its
 	// supervisor gives a program that it starts again a newer one in the environment.
 	AnnotationEpoch = "lockstep.dev/epoch"
+	// AnnotationStandby says whether a supervised program starts only once the manager gives its pod a place: StandbySpare for a spare, StandbyRank for a pod that is not named
+	// after its rank, and otherwise "false".
+	AnnotationStandby = "lockstep.dev/standby"
 	// AnnotationManagerCA is the PEM bundle of the certificate authorities by which supervisors know the manager.
 	AnnotationManagerCA = "lockstep.dev/manager-ca"
 	// AnnotationPlacedTime is when the gate was lifted, RFC 3339 with fractions of a second.
 	AnnotationPlacedTime = "lockstep.dev/placed-time"
+)
+
+// Values of AnnotationStandby.
+const (
+	StandbySpare = "spare"
+	StandbyRank  = "rank"
 )
 
 // Condition types of a TrainingJob.
@@ -98,6 +107,8 @@ const (
 	// ConditionHoldsRefused is True while the job does not hold nodes that it would hold by spec.hold. A job that was
 	// refused none has no such condition.
 	ConditionHoldsRefused = "HoldsRefused"
+	// ConditionSparesReady is True while every spare that takes over waits for a rank. It keeps its value while an incident is open; jobs without such spares do not have it.
+	ConditionSparesReady = "SparesReady"
 	// ConditionSuspended is True while spec.suspend has taken effect.
 	ConditionSuspended = "Suspended"
 	// ConditionCompleted is True once the job has succeeded. It is terminal.
@@ -126,6 +137,8 @@ const (
 	ReasonNotStalled          = "NotStalled"          // steps come again, or the gang does not run
 	ReasonOthersWait          = "OthersWait"          // a rank waits much less than those that do the same work
 	ReasonNoStraggler         = "NoStraggler"         // the ranks wait alike, or the gang does not run
+	ReasonSparesWait          = "SparesWait"          // every spare waits for a rank
+	ReasonSparesNotReady      = "SparesNotReady"      // a spare has no pod, is not heard, or has yet to warm up
 	ReasonNodesShared         = "NodesShared"         // the job's pods on a node request less than half of it
 	ReasonHoldLimitReached    = "HoldLimitReached"    // the job, or the jobs of its queue, hold as many nodes as they may
 	ReasonStandingHoldsOff    = "StandingHoldsOff"    // the manager does not allow hold.policy Always

@@ -75,8 +75,11 @@ func (l *logging) run(ctx context.Context, c *cluster, args []string) error {
 		return err
 	}
 	if l.all && l.follow {
-		return l.kubectl(ctx, job, "--prefix", "--ignore-errors", "--selector", fmt.Sprintf("%s=%s,%s=%d,%s!=true", // spares only sleep
-			v1alpha1.LabelUID, job.UID, v1alpha1.LabelAttempt, job.Status.Attempt, v1alpha1.LabelSpare))
+		selector := fmt.Sprintf("%s=%s,%s=%d", v1alpha1.LabelUID, job.UID, v1alpha1.LabelAttempt, job.Status.Attempt)
+		if s := job.Spec.Supervisor; s == nil || s.TakeOver == nil {
+			selector += "," + v1alpha1.LabelSpare + "!=true" // they only sleep
+		}
+		return l.kubectl(ctx, job, "--prefix", "--ignore-errors", "--selector", selector)
 	}
 	if len(args) > 1 {
 		sub, err := why.Find(job, args[1])
@@ -98,11 +101,11 @@ func (l *logging) run(ctx context.Context, c *cluster, args []string) error {
 		if len(ranks) > 1 {
 			fmt.Fprintf(l.ErrOut, "TrainingJob %s has %d ranks: this is %s; --all prints all.\n", job.Name, len(ranks), why.Name(ranks[0]))
 		}
-		return l.kubectl(ctx, job, gang.PodName(job, job.Status.Attempt, ranks[0]))
+		return l.kubectl(ctx, job, gang.PodNameOf(job, &job.Status, ranks[0]))
 	}
 	var errs []error
 	for _, rank := range ranks { // the others, too, where one fails
-		errs = append(errs, l.kubectl(ctx, job, "--prefix", gang.PodName(job, job.Status.Attempt, rank)))
+		errs = append(errs, l.kubectl(ctx, job, "--prefix", gang.PodNameOf(job, &job.Status, rank)))
 	}
 	return errors.Join(errs...)
 }

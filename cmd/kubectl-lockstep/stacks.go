@@ -140,7 +140,7 @@ func (o *stacksOptions) ask(ctx context.Context, job *v1alpha1.TrainingJob, r ga
 	defer cancel()
 	asks := []string{"--", v1alpha1.SupervisorFolder + "/lockstep-run", "stacks"}
 	kubectl := exec.CommandContext(ctx, "kubectl", slices.Concat(
-		[]string{"exec", gang.PodName(job, job.Status.Attempt, r), "--container=" + programOf(job, r)}, passedOn(o.flags), asks, flags)...)
+		[]string{"exec", gang.PodNameOf(job, &job.Status, r), "--container=" + programOf(job, r)}, passedOn(o.flags), asks, flags)...)
 	kubectl.WaitDelay = time.Second // it may be a script, which leaves another process behind
 	out, said := &bounded{stop: cancel}, &bounded{stop: cancel}
 	kubectl.Stdout, kubectl.Stderr = out, said

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -77,6 +79,10 @@ func bind(o *supervisor.Options) *flag.FlagSet {
 		flags.PrintDefaults()
 	}
 	flags.Int64Var(&o.Epoch, "epoch", 1, "epoch of the gang that the pod was made in; without a flag or LOCKSTEP_RUN_EPOCH it is LOCKSTEP_EPOCH")
+	flags.StringVar(&o.Standby, "standby", "false", "spare or rank: start the program only once the manager gives the pod a rank; a spare runs --warm-up before")
+	flags.BoolVar(&o.Expand, "expand", false, "expand $(NAME) in the command by the variables that the program has when it starts, as Kubernetes does by those of the container")
+	flags.Func("warm-up", "command that a spare runs before it waits for a rank: a JSON list of its program and arguments", func(text string) error { return json.Unmarshal([]byte(text), &o.WarmUp) })
+	flags.DurationVar(&o.WarmUpTimeout, "warm-up-timeout", 10*time.Minute, "how long the command of --warm-up may take before it is killed")
 	flags.StringVar(&o.EpochFile, "epoch-file", "", "file that keeps the highest epoch seen, in an emptyDir of this container, and beside it manager-ca.crt, what the manager sends of its CA (required)")
 	flags.StringVar(&o.Stream.Address, "manager-address", "", "host:port where the leading manager takes streams (required)")
 	flags.StringVar(&o.Stream.ServerName, "server-name", "", "name in the manager's certificate; default: the host of --manager-address")
@@ -131,6 +137,10 @@ func complete(o *supervisor.Options) error {
 		return errors.New("no program: give its command after --")
 	case o.Epoch < 1:
 		return fmt.Errorf("--epoch: %d is no epoch: the first is 1", o.Epoch)
+	case !slices.Contains([]string{"", "false", "spare", "rank"}, o.Standby):
+		return fmt.Errorf("--standby: %q is neither spare nor rank nor false", o.Standby)
+	case o.WarmUpTimeout <= 0:
+		return fmt.Errorf("--warm-up-timeout: %s is not more than 0", o.WarmUpTimeout)
 	case o.ManagerTimeout < 0:
 		return fmt.Errorf("--manager-timeout: %s is less than 0", o.ManagerTimeout)
 	case o.Process.StopTimeout < 0:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -26,6 +27,7 @@ const (
 	failedState = wire.State_STATE_FAILED
 	succeeded   = wire.State_STATE_SUCCEEDED
 	terminating = wire.State_STATE_TERMINATING
+	warmingUp   = wire.State_STATE_WARMING_UP
 )
 
 // sigrtmin3 is SIGRTMIN+3, by which systemd is stopped.
@@ -115,7 +117,11 @@ func TestTheStepToResumeFrom(t *testing.T) {
 		if diff := cmp.Diff(told.want, p.puppets.Next().Variables("LOCKSTEP_RESUME_")); diff != "" {
 			t.Errorf("step %d: -want +got:\n%s", told.step, diff)
 		}
-		if r, _ := s.Await(running); r.ResumeStep != told.step || len(r.Checkpoints.GetOwn()) != 1 {
+		r, _ := s.Await(running)
+		for r.Epoch < 2+int64(epoch) { // what is known of a program is said again
+			r, _ = s.Await(running)
+		}
+		if r.ResumeStep != told.step || len(r.Checkpoints.GetOwn()) != 1 {
 			t.Errorf("step %d: the report is %v", told.step, r)
 		}
 	}
@@ -293,6 +299,76 @@ func TestAProgramThatReportsElsewhere(t *testing.T) {
 }
 
 // Where the programs of a gang heal themselves, one that runs goes on in the next epoch, and one that has failed starts at once.
+// warmUp is the flag of a warm-up by a puppet.
+func (p *pod) warmUp() string {
+	command, err := json.Marshal(p.puppets.Command("warm-up"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return "--warm-up=" + string(command)
+}
+
+// A spare is at the barrier once its warm-up has ended well, and all that it has started is gone.
+func TestASpareWarmsUp(t *testing.T) {
+	p := newPod(t)
+	p.run("--standby=spare", p.warmUp())
+	s := p.connected(&wire.Order{Epoch: 1})
+	s.Await(warmingUp)
+	puppet := p.puppets.Next()
+	puppet.Do("spawn", "child")
+	child := p.puppets.Next()
+	s.Order(&wire.Order{Epoch: 2}) // it goes on
+	puppet.Exit(0)
+	if r, _ := s.Await(waiting); r.Epoch != 2 || r.Exit != nil || !gone(child.PID) {
+		t.Error("WAITING while a process of the warm-up is there, or with the report", r)
+	}
+	p.puppets.None()
+
+	s.Order(&wire.Order{Epoch: 3, Start: true, Place: &wire.Place{Environment: []string{"RANK=3"}}})
+	program := p.puppets.Next()
+	s.Await(running)
+	check.Equal(t, "what runs", "program", program.Name)
+	check.Equal(t, "rank", []string{"RANK=3"}, program.Variables("RANK"))
+}
+
+// No program has failed where a warm-up has, and the container goes on.
+func TestAWarmUpThatFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		flag string
+		exit int
+		want *wire.Exit
+	}{
+		"by its exit code": {"--warm-up-timeout=1h", 3, &wire.Exit{Code: 3}},
+		"by its time":      {"--warm-up-timeout=1ns", -1, &wire.Exit{Code: 137, Signal: int32(syscall.SIGKILL)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(t)
+			p.run("--standby=spare", p.warmUp(), test.flag)
+			s := p.connected(&wire.Order{Epoch: 1})
+			if test.exit >= 0 {
+				p.puppets.Next().Exit(test.exit)
+			}
+			r, before := s.Await(warmingUp)
+			for r.Exit == nil {
+				r, before = s.Await(warmingUp)
+			}
+			check.Equal(t, "other states before", 0, len(before))
+			check.Equal(t, "exit code", test.want.Code, r.Exit.Code)
+			check.Equal(t, "signal", test.want.Signal, r.Exit.Signal)
+		})
+	}
+}
+
+// A pod that replaces that of a rank runs the rank's program alone.
+func TestARankDoesNotWarmUp(t *testing.T) {
+	p := newPod(t)
+	p.run("--standby=rank", p.warmUp())
+	s := p.connected(&wire.Order{Epoch: 1})
+	s.Await(waiting)
+	s.Order(&wire.Order{Epoch: 1, Start: true, Place: &wire.Place{Environment: []string{"RANK=3"}}})
+	check.Equal(t, "what runs", "program", p.puppets.Next().Name)
+}
+
 func TestSurvivorsAreKept(t *testing.T) {
 	p := newPod(t)
 	p.run()

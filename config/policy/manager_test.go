@@ -10,6 +10,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	disruption "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -138,6 +139,7 @@ var (
 	pods        = corev1.SchemeGroupVersion.WithResource("pods")
 	nodes       = corev1.SchemeGroupVersion.WithResource("nodes")
 	secrets     = corev1.SchemeGroupVersion.WithResource("secrets")
+	budgets     = disruption.SchemeGroupVersion.WithResource("poddisruptionbudgets")
 )
 
 func aVolcanoJob() *batch.Job {
@@ -173,6 +175,32 @@ func TestVolcanoJobsOfTheManager(t *testing.T) {
 	expect(t, controlled, p.refusal(t, request{by: manager, resource: volcanoJobs, before: aVolcanoJob(), after: freed}))
 	expect(t, none, p.refusal(t, request{by: manager, resource: volcanoJobs, before: aVolcanoJob()}))
 	expect(t, none, p.refusal(t, request{by: "somebody", resource: volcanoJobs, after: freed}))
+}
+
+// What keeps pods from eviction is for the pods of the TrainingJob that controls it.
+func TestPodDisruptionBudgetsOfTheManager(t *testing.T) {
+	p := read(t)
+	budget := &disruption.PodDisruptionBudget{
+		ObjectMeta: aVolcanoJob().ObjectMeta,
+		Spec:       disruption.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelUID: "0123"}}},
+	}
+	for name, tc := range map[string]struct {
+		change func(*disruption.PodDisruptionBudget)
+		why    string
+	}{
+		"of a TrainingJob":    {func(*disruption.PodDisruptionBudget) {}, ""},
+		"of nobody":           {func(b *disruption.PodDisruptionBudget) { b.OwnerReferences = nil }, "has to be controlled by the TrainingJob"},
+		"without the label":   {func(b *disruption.PodDisruptionBudget) { b.Labels = nil }, "may change and delete what belongs to TrainingJobs"},
+		"for all pods":        {func(b *disruption.PodDisruptionBudget) { b.Spec.Selector = &metav1.LabelSelector{} }, "has to be for the pods"},
+		"for those of others": {func(b *disruption.PodDisruptionBudget) { b.Spec.Selector.MatchLabels[v1alpha1.LabelUID] = "another" }, "has to be for the pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, tc.why, p.refusal(t, request{by: manager, resource: budgets, after: changed(budget, tc.change)}))
+		})
+	}
+	foreign := changed(budget, func(b *disruption.PodDisruptionBudget) { b.Labels = nil })
+	expect(t, "may change and delete what belongs to TrainingJobs", p.refusal(t, request{by: manager, resource: budgets, before: foreign}))
+	expect(t, "", p.refusal(t, request{by: manager, resource: budgets, before: budget}))
 }
 
 func TestPodsAndSecretsOfTheManager(t *testing.T) {

@@ -121,7 +121,7 @@ func BenchmarkAGang(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		epoch++
-		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: "PodFailed", HyperNode: "rack-a"})
+		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: "PodFailed", HyperNode: "rack-a"}, nil)
 		w.awaitAll(epoch, wire.State_STATE_WAITING)
 	}
 	b.ReportMetric(connecting.Seconds()*1000, "ms-to-connect")

@@ -38,6 +38,17 @@ type Order struct {
 	Release       bool
 	Keep          bool
 	Stalled       bool
+	Hosts         string
+	// Place is the environment of the pod's rank, by its Role.
+	Place string
+}
+
+// Role is what is different for one pod of a job.
+type Role struct {
+	// Superseded reports whether a pod of a later attempt or incarnation has its rank: its program is started no more.
+	Superseded bool
+	// Place is the environment of its rank, a variable in a line; empty where its name says which that is.
+	Place string
 }
 
 // Hub is safe for use by the reconciler and by streams side by side. None of its methods waits for a supervisor.
@@ -64,6 +75,7 @@ type member struct {
 	session *session
 	until   time.Time // when its last session with a report ended
 	refused string    // why; empty where the pod may stay
+	role    Role
 }
 
 // NewHub returns a hub that knows of no pod.
@@ -100,9 +112,9 @@ func (h *Hub) Reports(job Job) map[types.UID]Report {
 	return out
 }
 
-// Order has every supervisor of a job do the same, also those that connect later. The last order is in force. A supervisor that has
-// been sent the order already is not sent it again.
-func (h *Hub) Order(job Job, order Order) {
+// Order has every supervisor of a job do the same, also those that connect later, but for the roles of their pods. The last order and the last
+// roles are in force. A supervisor that has been sent them already is not sent them again.
+func (h *Hub) Order(job Job, order Order, roles map[types.UID]Role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.gang(job)
@@ -112,12 +124,16 @@ func (h *Hub) Order(job Job, order Order) {
 		}
 		order.ResumeStep = g.begun.ResumeStep
 	}
-	if g.order != nil && *g.order == order {
-		return
+	for pod := range roles {
+		g.member(pod)
 	}
+	same := g.order != nil && *g.order == order
 	g.order = &order
-	for _, m := range g.pods {
-		m.session.wake()
+	for pod, m := range g.pods {
+		if m.role != roles[pod] || !same {
+			m.role = roles[pod]
+			m.session.wake()
+		}
 	}
 }
 
@@ -267,7 +283,9 @@ func (h *Hub) target(s *session) (t target, ok bool) {
 		return target{refused: m.refused}, true
 	}
 	if order := h.jobs[s.job].order; order != nil {
-		return target{Order: *order, authorities: h.authorities}, true
+		t := target{Order: *order, authorities: h.authorities}
+		t.Start, t.Release, t.Place = t.Start && !m.role.Superseded, t.Release && !m.role.Superseded, m.role.Place
+		return t, true
 	}
 	return target{}, false
 }

@@ -118,7 +118,7 @@ func TestWhatWakes(t *testing.T) {
 			check.Equal(t, "jobs to tell of with another rank behind", []string{"a"}, waiting(h))
 			h.note(s, running, aMoment)
 		}, []string{"a"}},
-		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}) }, nil},
+		"an order":   {func(h *Hub, _ *session) { h.Order(jobNamed("a"), Order{Epoch: 2}, nil) }, nil},
 		"forgetting": {func(h *Hub, s *session) { h.Forget(jobNamed("a").NamespacedName); h.note(s, failed, aMoment) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestTheSameOrderWakesNoStream(t *testing.T) {
 		epoch int64
 		woken int
 	}{{1, 1}, {1, 0}, {2, 1}} {
-		h.Order(job, Order{Epoch: order.epoch})
+		h.Order(job, Order{Epoch: order.epoch}, nil)
 		check.Equal(t, fmt.Sprintf("woken for epoch %d", order.epoch), order.woken, len(s.changed))
 		for len(s.changed) > 0 {
 			<-s.changed
@@ -170,7 +170,7 @@ func TestTheStepOfAStartStays(t *testing.T) {
 		epoch, step, want int64
 		start             bool
 	}{{1, 0, 0, true}, {2, 0, 0, false}, {2, 8, 8, true}, {2, 0, 8, true}, {2, 9, 8, true}, {3, 9, 9, true}} {
-		h.Order(job, Order{Epoch: order.epoch, Start: order.start, ResumeStep: order.step})
+		h.Order(job, Order{Epoch: order.epoch, Start: order.start, ResumeStep: order.step}, nil)
 		check.Equal(t, fmt.Sprintf("told in epoch %d", order.epoch), order.want, h.jobs[job].order.ResumeStep)
 	}
 }
@@ -219,8 +219,8 @@ func TestForget(t *testing.T) {
 	p := w.connect(w.token("llm-1-worker-0"))
 	p.reports(0, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
-	w.hub.Order(theJob, Order{Epoch: 1})
-	w.hub.Order(jobNamed("other"), Order{Epoch: 2})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
+	w.hub.Order(jobNamed("other"), Order{Epoch: 2}, nil)
 	w.hub.Forget(theJob.NamespacedName)
 	p.failsWith(codes.Aborted, "TrainingJob is gone")
 	w.hub.mu.Lock()
@@ -311,4 +311,32 @@ func TestHeardSince(t *testing.T) {
 	check.Equal(t, "until, while it is up", time.Time{}, h.Reports(job)["0"].HeardUntil)
 	h.connect(newSession(job, identity{pod: "0"}), aMoment.Add(time.Hour))
 	check.Equal(t, "until another one took its place", aMoment.Add(time.Hour), h.Reports(job)["0"].HeardUntil)
+}
+
+// A pod of an earlier attempt hears all but that programs start, also where it connects later.
+func TestAPodThatIsSuperseded(t *testing.T) {
+	h := NewHub()
+	job := jobNamed("a")
+	order := Order{Epoch: 2, Start: true, Resume: true, Release: true}
+	h.Order(job, order, map[types.UID]Role{"earlier": {Superseded: true}})
+	earlier, present := reporting(h, job, "earlier"), reporting(h, job, "present")
+	of, _ := h.target(earlier)
+	check.Equal(t, "of an earlier attempt", Order{Epoch: 2, Resume: true}, of.Order)
+	of, _ = h.target(present)
+	check.Equal(t, "of the present attempt", order, of.Order)
+}
+
+// A pod that has a rank by no name hears which one with each order, also where it connects later, and no more once it has it no more.
+func TestAPodThatIsPlaced(t *testing.T) {
+	h := NewHub()
+	job := jobNamed("a")
+	h.Order(job, Order{Epoch: 2, Start: true}, map[types.UID]Role{"spare": {Place: "RANK=3\nLOCKSTEP_TASK_INDEX=2"}})
+	spare, other := reporting(h, job, "spare"), reporting(h, job, "other")
+	of, _ := h.target(spare)
+	check.Equal(t, "of the spare", []string{"RANK=3", "LOCKSTEP_TASK_INDEX=2"}, of.message(nil).GetPlace().GetEnvironment())
+	of, _ = h.target(other)
+	check.Equal(t, "of another pod", true, of.message(nil).Place == nil)
+	h.Order(job, Order{Epoch: 2, Start: true}, nil)
+	of, _ = h.target(spare)
+	check.Equal(t, "of a pod that is a spare again", true, of.message(nil).Place == nil)
 }

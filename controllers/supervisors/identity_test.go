@@ -156,8 +156,8 @@ func TestAPodOfAnotherJob(t *testing.T) {
 	for _, obj := range []client.Object{other, volcano, liar} {
 		must(t, w.live.Create(t.Context(), obj))
 	}
-	w.hub.Order(theJob, Order{Epoch: 3})
-	w.hub.Order(JobOf(other), Order{Epoch: 5})
+	w.hub.Order(theJob, Order{Epoch: 3}, nil)
+	w.hub.Order(JobOf(other), Order{Epoch: 5}, nil)
 	p := w.connect(w.token("liar"))
 	p.reports(5, wire.State_STATE_RUNNING)
 	check.Equal(t, "epoch", int64(5), p.ordered().GetEpoch())

@@ -55,7 +55,7 @@ func TestWhatIsCounted(t *testing.T) {
 	before := counted(t, refusals)
 	check.Equal(t, "series of refusals before the first", len(reasons), len(before))
 	w := newWorld(t)
-	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
 	p := w.connect(w.token("llm-1-worker-0"))
 	p.ordered()
 	p.reports(0, wire.State_STATE_RUNNING)

@@ -30,9 +30,9 @@ func TestStreamsLearnOfTheNextAuthority(t *testing.T) {
 	first := w.certificates.Bundle()
 	w.clock.Step(authorityLife/3*2 - time.Hour)
 	early := w.connect(w.token("llm-1-worker-0"))
-	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
 	early.isTold(1, first)
-	w.hub.Order(theJob, Order{Epoch: 2})
+	w.hub.Order(theJob, Order{Epoch: 2}, nil)
 	early.isTold(2, nil)
 
 	w.clock.Step(59 * time.Minute) // the authority was made five minutes before its time
@@ -41,14 +41,14 @@ func TestStreamsLearnOfTheNextAuthority(t *testing.T) {
 	check.Equal(t, "the first authority is in the bundle", string(first), string(both[:min(len(first), len(both))]))
 	early.isTold(2, both)
 	must(t, w.certificates.refresh(t.Context()))
-	w.hub.Order(theJob, Order{Epoch: 3})
+	w.hub.Order(theJob, Order{Epoch: 3}, nil)
 	early.isTold(3, nil)
 
 	late := w.connect(w.token("llm-1-worker-1"))
 	late.isTold(3, both)
 	w.stop()
 	w.start()
-	w.hub.Order(theJob, Order{Epoch: 3})
+	w.hub.Order(theJob, Order{Epoch: 3}, nil)
 	w.connect(w.token("llm-1-worker-1")).isTold(3, both)
 }
 
@@ -56,7 +56,7 @@ func TestStreamsLearnOfTheNextAuthority(t *testing.T) {
 // that starts in its pod later does, too.
 func TestSupervisorsFollowAnotherAuthority(t *testing.T) {
 	w := newWorldAt(t, time.Now()) // supervisors have the real time
-	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "ca.crt"), w.certificates.Bundle(), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte(w.token("llm-1-worker-0")), 0o600))

@@ -4,6 +4,7 @@ package supervisors
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,8 +34,9 @@ const (
 	maxStreams   = 200_000
 	otherFiles   = 1000
 	streamMemory = 128 << 10
-	// maxUnknown is how many more there may be of clients that have not shown which pod they are. Where there are more, the address with the most
-	// gives one up: whoever has no token keeps no other pod out. A supervisor that finds no room tries again.
+	// maxUnknown is how many more there may be of clients that have not shown which pod they are, those apart that wait for their turn to do so.
+	// Where there are more, the address with the most gives one up: clients without a token keep no pod out. A supervisor that finds no room
+	// tries again.
 	maxUnknown = 4000
 	// maxReport is how large a message may be, in bytes: a termination message and a token are 4 KiB or less each.
 	maxReport = 16 << 10
@@ -43,7 +46,7 @@ const (
 	streamsPerConnection = 4
 	// window is how much of a pod's messages waits to be taken, in bytes: HTTP/2's default. gRPC would let it grow to 16 MiB.
 	window = 65535
-	// handshakeTimeout is how long a client has until the connection is ready.
+	// handshakeTimeout is how long a client has until its first message has come, and then from its turn on until the connection is ready.
 	handshakeTimeout = 10 * time.Second
 	// idleTimeout is how long a connection may have no stream, as that of a client without a token. A supervisor opens its stream at once.
 	idleTimeout = 5 * time.Second
@@ -64,6 +67,8 @@ type Server struct {
 	pace         *pace
 	clock        clock.WithTicker
 	maxUnknown   int
+	// running are the goroutines of the streams, which may go on for a moment after their stream's handler has returned.
+	running sync.WaitGroup
 }
 
 func newServer(address string, hub *Hub, certificates *Certificates, tokens *tokens, members *members, clock clock.WithTicker) *Server {
@@ -85,14 +90,16 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, listener)
 }
 
-// serve serves whoever connects to a listener.
+// serve serves the clients of a listener. When it returns, no report is taken any more.
 func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	server := grpc.NewServer(append(limits(), grpc.Creds(secured{credentials.NewTLS(s.certificates.serverConfig())}))...)
+	server := grpc.NewServer(append(limits(), grpc.Creds(s.secured()))...)
 	wire.RegisterSupervisionServer(server, s)
+	defer func() { server.Stop(); s.running.Wait() }()
 	// Streams have no end to wait for: the next leader is where they go on.
 	defer context.AfterFunc(ctx, server.Stop)()
 	streams, unknown := room(openFiles(), memoryLimit(), s.maxUnknown)
-	err := server.Serve(serving.Limit(netutil.LimitListener(listener, streams+unknown), unknown))
+	waiting := max(1, streams/2) // so many connect at once after a change of the leader
+	err := server.Serve(serving.Limit(netutil.LimitListener(listener, streams+unknown+waiting), unknown, waiting))
 	if errors.Is(err, grpc.ErrServerStopped) { // the context ended before it began
 		return nil
 	}
@@ -150,6 +157,15 @@ func limits() []grpc.ServerOption {
 // secured is the server's TLS, which tells a stream its connection.
 type secured struct {
 	credentials.TransportCredentials
+}
+
+// secured is TLS that answers a client's first message when it is the client's turn: a silent client keeps nobody waiting.
+func (s *Server) secured() credentials.TransportCredentials {
+	config := s.certificates.serverConfig()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		return nil, hello.Conn.(*serving.Conn).Turn(handshakeTimeout)
+	}
+	return secured{credentials.NewTLS(config)}
 }
 
 // ServerHandshake is part of credentials.TransportCredentials.

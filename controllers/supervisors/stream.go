@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,10 @@ func (t target) message(before *target) *wire.Order {
 	}
 	order := &wire.Order{
 		Epoch: t.Epoch, Start: t.Start, Resume: t.Resume, ResumeStep: t.ResumeStep, RestartReason: t.RestartReason, HyperNode: t.HyperNode, Release: t.Release, Keep: t.Keep, Stalled: t.Stalled,
+		Hosts: t.Hosts,
+	}
+	if t.Place != "" {
+		order.Place = &wire.Place{Environment: strings.Split(t.Place, "\n")}
 	}
 	if before == nil || before.authorities != t.authorities {
 		order.Authorities = []byte(t.authorities)
@@ -95,6 +100,7 @@ func (s *Server) Supervise(stream stream) error {
 	if err != nil {
 		return refuse(err)
 	}
+	defer known(ctx)() // however long this manager's cache takes to show the pod's job
 	job, err := s.members.jobOf(ctx, identity)
 	if err != nil {
 		why := refuse(err)
@@ -103,7 +109,6 @@ func (s *Server) Supervise(stream stream) error {
 		}
 		return stream.Send(&wire.Order{Refused: why.Error()})
 	}
-	defer known(ctx)()
 	session := newSession(job, identity)
 	s.hub.connect(session, s.clock.Now())
 	defer func() { s.hub.disconnect(session, s.clock.Now()) }()
@@ -118,8 +123,8 @@ func (s *Server) converse(stream stream, session *session) error {
 	expiry := s.untilExpiry(session)
 	defer func() { expiry.Stop() }()
 	over := make(chan error, 2)
-	go func() { over <- s.receive(stream, session) }()
-	go func() { over <- s.send(stream, session) }()
+	s.running.Go(func() { over <- s.receive(stream, session) })
+	s.running.Go(func() { over <- s.send(stream, session) })
 	for {
 		select {
 		case err := <-over:

@@ -2,11 +2,14 @@ package supervisors
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,7 +116,7 @@ func TestReportsAndOrders(t *testing.T) {
 	first := w.connect(w.token("llm-1-worker-0"))
 	first.reports(3, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
-	w.hub.Order(theJob, Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"})
+	w.hub.Order(theJob, Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"}, nil)
 	sameOrder(t, "order", &wire.Order{
 		Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a", Authorities: w.certificates.Bundle(),
 	}, first.ordered())
@@ -129,8 +132,8 @@ func TestReportsAndOrders(t *testing.T) {
 	late := w.connect(w.token("llm-1-worker-1"))
 	late.reports(0, wire.State_STATE_RUNNING)
 	check.Equal(t, "epoch of who connects late", int64(4), late.ordered().GetEpoch())
-	w.hub.Order(theJob, Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"}) // as before: sent to nobody
-	w.hub.Order(theJob, Order{Epoch: 4, Start: true, ResumeStep: 1200})
+	w.hub.Order(theJob, Order{Epoch: 4, Resume: true, RestartReason: "PodFailed", HyperNode: "rack-a"}, nil) // as before: sent to nobody
+	w.hub.Order(theJob, Order{Epoch: 4, Start: true, ResumeStep: 1200}, nil)
 	for _, p := range []*peer{first, late} {
 		sameOrder(t, "start", &wire.Order{Epoch: 4, Start: true, ResumeStep: 1200}, p.ordered())
 	}
@@ -139,7 +142,7 @@ func TestReportsAndOrders(t *testing.T) {
 // An order that came, went and came again before a stream looked is not sent again.
 func TestAnOrderIsSentOnce(t *testing.T) {
 	w := newWorld(t)
-	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
 	p := w.connect(w.token("llm-1-worker-0"))
 	p.ordered()
 	w.hub.mu.Lock()
@@ -149,14 +152,14 @@ func TestAnOrderIsSentOnce(t *testing.T) {
 		for s.wake(); len(s.changed) > 0; { // until the stream has looked
 			runtime.Gosched()
 		}
-		w.hub.Order(theJob, Order{Epoch: epoch})
+		w.hub.Order(theJob, Order{Epoch: epoch}, nil)
 		check.Equal(t, "epoch of the next order", epoch, p.ordered().GetEpoch())
 	}
 }
 
 func TestAnOrderOfEpoch0IsSent(t *testing.T) {
 	w := newWorld(t)
-	w.hub.Order(theJob, Order{})
+	w.hub.Order(theJob, Order{}, nil)
 	sameOrder(t, "order", &wire.Order{Authorities: w.certificates.Bundle()}, w.connect(w.token("llm-1-worker-0")).ordered())
 }
 
@@ -276,7 +279,7 @@ func TestAPodConnectsAgain(t *testing.T) {
 	}
 	second.reports(0, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
-	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
 	check.Equal(t, "epoch", int64(1), second.ordered().GetEpoch())
 	second.hangUp()
 	w.await("the loss of the stream", func(r map[types.UID]Report) bool {
@@ -291,7 +294,7 @@ func TestAPodIsRefused(t *testing.T) {
 	p := w.connect(w.token("llm-1-worker-0"))
 	p.reports(0, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
-	w.hub.Order(theJob, Order{Epoch: 1})
+	w.hub.Order(theJob, Order{Epoch: 1}, nil)
 	p.ordered()
 	w.hub.Refuse(theJob, rank0, "a replacement of the pod was made")
 	p.isRefused("a replacement of the pod was made")
@@ -312,7 +315,7 @@ func TestTheNextLeader(t *testing.T) {
 	again := w.connect(w.token("llm-1-worker-0"))
 	again.reports(7, wire.State_STATE_FAILED)
 	w.awaitState(rank0, wire.State_STATE_FAILED)
-	w.hub.Order(theJob, Order{Epoch: 8})
+	w.hub.Order(theJob, Order{Epoch: 8}, nil)
 	check.Equal(t, "epoch", int64(8), again.ordered().GetEpoch())
 }
 
@@ -349,7 +352,7 @@ func TestAFlood(t *testing.T) {
 func TestAPodThatConnectsAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	token := w.token("llm-1-worker-0")
-	w.hub.Order(theJob, Order{})
+	w.hub.Order(theJob, Order{}, nil)
 	for range atOnce {
 		w.connect(token).ordered()
 	}
@@ -368,7 +371,7 @@ func TestASlowReader(t *testing.T) {
 	const last = 1000
 	long := strings.Repeat("r", 1<<10) // a thousand of them are more than a window
 	for epoch := int64(1); epoch <= last; epoch++ {
-		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: long})
+		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: long}, nil)
 		other.reports(epoch, wire.State_STATE_RUNNING)
 		w.clock.Step(time.Second / perSecond)
 		for got := int64(0); got != epoch; {
@@ -390,7 +393,7 @@ func TestWhoReadsNothingEndsWithItsToken(t *testing.T) {
 	slow.reports(0, wire.State_STATE_RUNNING)
 	w.awaitState(rank0, wire.State_STATE_RUNNING)
 	for epoch := range int64(100) { // the first that the sender sees blocks it
-		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: strings.Repeat("r", 1<<20)})
+		w.hub.Order(theJob, Order{Epoch: epoch, RestartReason: strings.Repeat("r", 1<<20)}, nil)
 	}
 	w.clock.Step(time.Hour)
 	w.await("the end of the stream", func(r map[types.UID]Report) bool { return r[rank0].HeardSince.IsZero() })
@@ -406,4 +409,33 @@ func TestAServerEndsBeforeItBegins(t *testing.T) {
 		must(t, err)
 		must(t, w.server.serve(ended, listener))
 	}
+}
+
+// slowStream is a stream whose last report takes a while to arrive, and whose pod is gone meanwhile.
+type slowStream struct {
+	stream
+	context func() context.Context
+	arrives chan struct{}
+}
+
+func (s *slowStream) Context() context.Context { return s.context() }
+
+func (s *slowStream) Recv() (*wire.Report, error) {
+	<-s.arrives
+	return nil, io.EOF
+}
+
+// A manager that no longer leads takes no report: a server that has stopped reads no stream.
+func TestNoStreamOutlivesTheServer(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := &slowStream{context: func() context.Context { return ctx }, arrives: make(chan struct{})}
+	cancel() // its sender ends, and with it the stream
+	if err := w.server.converse(slow, newSession(theJob, identity{pod: rank0, expiry: t0.Add(time.Hour)})); !errors.Is(err, context.Canceled) {
+		t.Errorf("the stream ends with %v", err)
+	}
+	var arrived atomic.Bool
+	time.AfterFunc(100*time.Millisecond, func() { arrived.Store(true); close(slow.arrives) })
+	w.stop()
+	check.Equal(t, "whether the last report had arrived before the server stopped", true, arrived.Load())
 }

@@ -48,7 +48,7 @@ func Render(job *v1alpha1.TrainingJob, attempt int32, supervision *Supervision) 
 		}
 		v.Spec.Tasks = append(v.Spec.Tasks, rendered)
 		if task.Spares != nil {
-			v.Spec.Tasks = append(v.Spec.Tasks, renderSpares(job, task, attempt))
+			v.Spec.Tasks = append(v.Spec.Tasks, renderSpares(job, task, attempt, rendered))
 		}
 	}
 	if resizable(job) {

@@ -6,10 +6,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -54,5 +56,15 @@ func TestRender(t *testing.T) {
 				t.Errorf("Volcano Job (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The kubelet leaves the arguments of a supervised program as they are: the rank of its pod's name may be another one's.
+func TestTheKubeletExpandsNoArgument(t *testing.T) {
+	spec := &corev1.PodSpec{Containers: []corev1.Container{{Command: []string{"train", "$(RANK)"}, Args: []string{"--rank=$(RANK)", "$$5"}}}}
+	supervise(spec, &v1alpha1.Supervisor{}, &Supervision{})
+	got := slices.Concat(spec.Containers[0].Command, spec.Containers[0].Args)
+	if diff := cmp.Diff([]string{"--expand", "--", "train", "$$(RANK)", "--rank=$$(RANK)", "$$$$5"}, got[len(got)-6:]); diff != "" {
+		t.Errorf("the end of the command (-want +got):\n%s", diff)
 	}
 }

@@ -12,17 +12,30 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
+// IsSpare reports whether a pod was made as a spare. It may have taken a rank over since.
+func IsSpare(pod *corev1.Pod) bool {
+	return pod.Labels[batch.TaskSpecKey] == pod.Labels[v1alpha1.LabelTask]+v1alpha1.SpareSuffix
+}
+
 // renderSpares makes the Volcano task of a task's spares: pods that any node of the task's
 // own takes, with its images, so that these are warm, and its resources. All that could
-// keep one from starting or let it be taken for a rank is left out.
-func renderSpares(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32) batch.TaskSpec {
+// keep one from starting or let it be taken for a rank is left out, unless it may become one:
+// then it is as the pods of the task.
+func renderSpares(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32, rank batch.TaskSpec) batch.TaskSpec {
 	spares := renderTask(job, task, attempt)
+	if takesOver(job, task) {
+		spares = *rank.DeepCopy()
+	}
 	spares.Name += v1alpha1.SpareSuffix
 	spares.Replicas = *task.Spares
 	spares.MinAvailable = ptr.To[int32](0)
 	spares.PartitionPolicy = nil
 	spares.Template.Labels[v1alpha1.LabelSpare] = "true"
 	spec := &spares.Template.Spec
+	spec.Hostname = "" // in the job's Service it would be the rank of that name
+	if takesOver(job, task) {
+		return spares
+	}
 	for i := range spec.Containers {
 		spec.Containers[i] = sleeper(&spec.Containers[i])
 	}
@@ -30,12 +43,16 @@ func renderSpares(job *v1alpha1.TrainingJob, task *v1alpha1.Task, attempt int32)
 	spec.Volumes = nil
 	spec.ReadinessGates = nil
 	spec.ActiveDeadlineSeconds = nil
-	spec.Hostname = "" // in the job's Service it would be the rank of that name
 	spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	// A process with the id 1 that handles no SIGTERM lives until it is killed, and the
 	// replacement waits for its node.
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	return spares
+}
+
+// takesOver reports whether spares of a task become its ranks.
+func takesOver(job *v1alpha1.TrainingJob, task *v1alpha1.Task) bool {
+	return job.Spec.Supervisor != nil && job.Spec.Supervisor.TakeOver != nil && !task.Independent
 }
 
 // sleeper is what a container of the template is in a spare.
@@ -79,6 +96,9 @@ func ShareGang(spec *batch.JobSpec, job *v1alpha1.TrainingJob) {
 			share = min(left, t.Replicas, ptr.Deref(task.MinReplicas, t.Replicas))
 		}
 		left -= share
+		if takesOver(job, task) { // so many of its ranks may have the pods of spares
+			share = max(0, share-ptr.Deref(task.Spares, 0))
+		}
 		t.MinAvailable = &share
 	}
 }

@@ -53,11 +53,21 @@ func supervise(spec *corev1.PodSpec, s *v1alpha1.Supervisor, from *Supervision) 
 	if len(s.CheckpointTiers) > 0 {
 		flags = append(flags, "--checkpoint-tiers="+asJSON(s.CheckpointTiers))
 	}
+	flags = append(flags, warmUpFlags(s.TakeOver)...)
 	if path := program.TerminationMessagePath; path != "" {
 		flags = append(flags, "--termination-log="+path)
 	}
+	if slices.ContainsFunc(slices.Concat(program.Command, program.Args), func(word string) bool { return strings.Contains(word, "$") }) {
+		// The kubelet would fill in variables once, and those of an epoch, or of a rank that a spare takes over, are others by then.
+		flags = append(flags, "--expand")
+		program.Command, program.Args = escaped(program.Command), escaped(program.Args)
+	}
 	program.Command = slices.Concat(flags, []string{"--"}, program.Command)
-	program.Env = slices.Concat([]corev1.EnvVar{fromAnnotation("LOCKSTEP_EPOCH", v1alpha1.AnnotationEpoch)}, program.Env)
+	env := []corev1.EnvVar{fromAnnotation("LOCKSTEP_EPOCH", v1alpha1.AnnotationEpoch)}
+	if s.TakeOver != nil {
+		env = append(env, fromAnnotation("LOCKSTEP_RUN_STANDBY", v1alpha1.AnnotationStandby))
+	}
+	program.Env = slices.Concat(env, program.Env)
 	program.VolumeMounts = append(program.VolumeMounts,
 		corev1.VolumeMount{Name: supervisorVolume, MountPath: v1alpha1.SupervisorFolder},
 		corev1.VolumeMount{Name: identityVolume, MountPath: identityFolder, ReadOnly: true},
@@ -91,13 +101,29 @@ func progressFlags(p *v1alpha1.Progress) (flags []string) {
 	return flags
 }
 
+// warmUpFlags are how a spare warms up.
+func warmUpFlags(t *v1alpha1.TakeOver) []string {
+	if t == nil || t.WarmUp == nil {
+		return nil
+	}
+	return []string{"--warm-up=" + asJSON(t.WarmUp.Command), fmt.Sprintf("--warm-up-timeout=%ds", ptr.Deref(t.WarmUp.TimeoutSeconds, 600))}
+}
+
 // asJSON is a value of strings alone as JSON in a command. Of $$ the kubelet leaves one $, and $(NAME) is a variable to it.
 func asJSON(value any) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(value) // with sorted keys
-	return strings.ReplaceAll(strings.TrimSpace(text.String()), "$", "$$")
+	return escaped([]string{strings.TrimSpace(text.String())})[0]
+}
+
+// escaped are texts of which the kubelet expands nothing.
+func escaped(texts []string) (out []string) {
+	for _, text := range texts {
+		out = append(out, strings.ReplaceAll(text, "$", "$$"))
+	}
+	return out
 }
 
 // installer copies lockstep-run into the pod, as the user of the program and within the limits of restricted Pod Security. Its

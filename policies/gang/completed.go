@@ -55,7 +55,7 @@ func (g *Gang) putCompleted(s *v1alpha1.TrainingJobStatus) {
 		for _, index := range completed(&s.Tasks[i]).UnsortedList() {
 			if r := (Rank{name, int32(index)}); Within(r.Index, t.Pods) {
 				t.Pods[index] = &Pod{
-					Name: PodName(g.Job, s.Attempt, r), Task: name, Index: r.Index, Attempt: s.Attempt,
+					Name: PodNameOf(g.Job, s, r), Task: name, Index: r.Index, Attempt: s.Attempt,
 					Phase: corev1.PodSucceeded, Incarnation: math.MaxInt32,
 				}
 			}

@@ -20,6 +20,7 @@ type Gang struct {
 	epoch      int64 // of the status
 	restarting bool  // Restarts, of the status
 	heard      bool  // AnySupervisor
+	heardSince time.Time
 	unheardAt  time.Time
 	tasks      []TaskPods
 	outages    *outage // what outage has found

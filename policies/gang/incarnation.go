@@ -25,11 +25,15 @@ func Incarnation(s *v1alpha1.TrainingJobStatus, task string, index int32) int32 
 
 // RestartRank raises the incarnation of one rank, for a reason that the status keeps.
 func RestartRank(s *v1alpha1.TrainingJobStatus, r Rank, why v1alpha1.RestartReason) {
+	raise(s, r, Incarnation(s, r.Task, r.Index)+1, why)
+}
+
+// raise gives a rank an incarnation that is higher than its own.
+func raise(s *v1alpha1.TrainingJobStatus, r Rank, next int32, why v1alpha1.RestartReason) {
 	t := TaskStatus(s, r.Task)
 	if t == nil {
 		return
 	}
-	next := Incarnation(s, r.Task, r.Index) + 1
 	for i := range t.Ranks {
 		set := &t.Ranks[i]
 		set.Indexes = WithoutIndex(indexesOf(set), r.Index)

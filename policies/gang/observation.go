@@ -73,6 +73,8 @@ type Observation struct {
 	QueueClosed bool
 	// QueueMissing reports whether the queue does not exist: the Volcano Job would be refused.
 	QueueMissing bool
+	// ProtectedTasks are those whose pods the job's PodDisruptionBudget keeps from eviction, sorted.
+	ProtectedTasks []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -159,6 +161,10 @@ type Pod struct {
 	Attempt int32
 	// Spare reports whether the pod is a placeholder.
 	Spare bool
+	// Slot is what its name says, which is its rank unless a spare has taken one over. It is zero where it was not observed.
+	Slot Rank
+	// SpareLabel reports whether its labels call it a spare, as they do until a change of its role is shown by them.
+	SpareLabel bool
 	// Node that the pod is bound to; empty before.
 	Node string
 	// IP of the pod; empty before it runs.
@@ -235,7 +241,9 @@ type Signal struct {
 	// Name of the signal, such as NVLinkReplay.
 	Name string
 	// Failed reports whether it has failed; else it is degraded.
-	Failed  bool
+	Failed bool
+	// Cordon reports whether it is no more than that the pod's node is cordoned.
+	Cordon  bool
 	Message string
 }
 
@@ -343,9 +351,14 @@ func (p *Pod) Searches() bool { return p.Node == "" && !p.Gated && p.Unschedulab
 // IsIll reports whether a pod has a signal of this weight.
 func (p *Pod) IsIll(failed bool) bool { return p.SignalOf(failed).Name != "" }
 
+// IsCordoned reports whether a rule is for the cordon of a pod's node.
+func (p *Pod) IsCordoned() bool {
+	return slices.ContainsFunc(p.Signals, func(s Signal) bool { return s.Cordon })
+}
+
 // SignalOf returns the first signal of a pod that has failed, or that is only degraded; one without a name where it has none.
 func (p *Pod) SignalOf(failed bool) Signal {
-	if i := slices.IndexFunc(p.Signals, func(s Signal) bool { return s.Failed == failed }); i >= 0 {
+	if i := slices.IndexFunc(p.Signals, func(s Signal) bool { return s.Failed == failed && !s.Cordon }); i >= 0 {
 		return p.Signals[i]
 	}
 	return Signal{}

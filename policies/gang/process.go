@@ -25,6 +25,8 @@ const (
 	ProcessSucceeded
 	// ProcessTerminating means that the kubelet stops the container.
 	ProcessTerminating
+	// ProcessWarmingUp means that a spare runs its warm-up command, or tries it again later.
+	ProcessWarmingUp
 )
 
 // Process is the last report of a supervisor whose stream is up.
@@ -40,6 +42,8 @@ type Process struct {
 	// Times by the clock of the node; zero where the supervisor knows of none: when the last process of an earlier epoch had ended, when
 	// the program was at the barrier of its epoch, and when it was started in it.
 	Stopped, AtBarrier, Started time.Time
+	// WarmUpExit is how the last warm-up ended that has failed; nil while one runs.
+	WarmUpExit *ContainerFailure
 	// Progressed reports whether the program has saved a checkpoint in its epoch.
 	Progressed bool
 	// Checkpoints that it could read at the barrier of its epoch; nil where that is not known.
@@ -201,7 +205,7 @@ func (g *Gang) Restarts(s *v1alpha1.TrainingJobStatus) bool {
 // that heal themselves have no barrier.
 func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
 	return g.KeepsSurvivors() || g.everyProcess(s, s.Epoch, func(p *Pod) bool {
-		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating
+		return p.Process.State != ProcessStopping && p.Process.State != ProcessTerminating && p.Process.State != ProcessWarmingUp
 	})
 }
 
@@ -287,8 +291,12 @@ func (g *Gang) ExitBefore(p *Pod) *ContainerFailure {
 // AnySupervisor reports whether a supervisor of the gang is heard.
 func (g *Gang) AnySupervisor() bool { return g.heard }
 
-// HeardWithin is how long supervisors have to be heard by a manager that has just started, or once their container has: 30 s at most between two
-// tries to connect, and as much again.
+// HeardBy is when all supervisors will have had the time to be heard since the first of those that are; what kept it from the manager before
+// may have kept them. It means nothing where none is heard.
+func (g *Gang) HeardBy() time.Time { return g.heardSince.Add(HeardWithin) }
+
+// HeardWithin is how long supervisors have to be heard by a manager that has just started, or once their container or another one of their gang
+// has been: 30 s at most between two tries to connect, and as much again.
 const HeardWithin = time.Minute
 
 // Unheard reports whether no supervisor of the gang is heard although all have had the time, as where a NetworkPolicy keeps them from the

@@ -15,7 +15,7 @@ const (
 	Unbound                    // its pod has no node
 	Leaving                    // its pod is being deleted
 	Bound                      // its pod has a node, and does not work there: it starts, has failed, is not ready, its program waits for the gang, or the node is silent
-	Impaired                   // its pod is ready, and something that it uses is ill
+	Impaired                   // its pod is ready, and something that it uses is ill, or its node is to be left
 	Working                    // its pod is ready
 	Succeeded                  // its pod has succeeded
 )

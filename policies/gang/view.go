@@ -3,18 +3,22 @@
 package gang
 
 import (
-	"slices"
-
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
 // View returns the gang of the attempt and of the size that a status says.
 func View(o *Observation, s *v1alpha1.TrainingJobStatus) *Gang {
+	o = placed(o, s)
 	g := &Gang{Observation: o, Effective: Effective(o.Job, s), epoch: s.Epoch}
 	g.restarting = g.Restarts(s)
-	g.heard = slices.ContainsFunc(o.Pods, func(p Pod) bool { return p.Process != nil })
+	for i := range o.Pods {
+		if p := o.Pods[i].Process; p != nil {
+			g.heard, g.heardSince = true, instant.Earliest(g.heardSince, p.HeardSince)
+		}
+	}
 	for i := range g.Effective.Spec.Tasks {
 		t := &g.Effective.Spec.Tasks[i]
 		g.tasks = append(g.tasks, TaskPods{t.Name, make([]*Pod, max(0, t.Replicas))})
@@ -39,11 +43,11 @@ func View(o *Observation, s *v1alpha1.TrainingJobStatus) *Gang {
 	return g
 }
 
-// KeepSignals leaves the pods only those of their signals that f returns. The observation keeps them all.
+// KeepSignals leaves the pods that have signals, or cordoned nodes, only those signals that f returns. The observation keeps them all.
 func (g *Gang) KeepSignals(f func(*Pod) []Signal) {
 	for _, t := range g.tasks {
 		for i, p := range t.Pods {
-			if p != nil && len(p.Signals) > 0 {
+			if p != nil && (len(p.Signals) > 0 || g.Nodes[p.Node].Unschedulable) {
 				t.Pods[i] = new(*p)
 				t.Pods[i].Signals = f(p)
 			}

@@ -3,6 +3,7 @@
 package incident
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -38,12 +39,17 @@ func (v *View) nextStartOfPrograms(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.
 	return instant.Latest(at, v.RepeatsAt(s, inc))
 }
 
-// failedPrograms are the programs that have failed in the epoch of the gang.
+// failedPrograms are the programs that have failed in the epoch of the gang. A supervisor whose container has been restarted knows of no exit: its
+// program has ended with the container before, as the kubelet says.
 func (v *View) failedPrograms(s *v1alpha1.TrainingJobStatus) []rules.Failure {
 	var failed []rules.Failure
 	gang.EachRank(v.Effective, func(r gang.Rank) {
 		if p := v.Pod(r); p != nil && !gang.IsStale(s, p) && v.ProcessFailed(p) {
-			failed = append(failed, v.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser))
+			f := v.FailureBy(s, p, v1alpha1.ProcessFailed, v1alpha1.ClassUser)
+			if len(f.Details.Containers) == 0 && p.LastExit != nil {
+				f.Details.Containers = []gang.ContainerFailure{*p.LastExit}
+			}
+			failed = append(failed, f)
 		}
 	})
 	return failed
@@ -55,6 +61,28 @@ func (v *View) FailedStarts(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 		return nil
 	}
 	return v.failedPrograms(s)
+}
+
+// CompareStarts returns an order of programs that have failed in the epoch of the gang, by how much they say about the cause. One that ended before
+// the last rank was started, by the clocks of their nodes, says least: it has only waited for that. Ranks that are started within Wake are
+// started together.
+func (v *View) CompareStarts(s *v1alpha1.TrainingJobStatus) func(a, b rules.Failure) int {
+	var last time.Time
+	gang.EachRank(v.Effective, func(r gang.Rank) {
+		if p := v.Pod(r); p != nil && p.Process != nil && p.Process.Epoch == s.Epoch {
+			last = instant.Latest(last, p.Process.Started)
+		}
+	})
+	waited := func(f rules.Failure) int {
+		started, ended := v.Pod(f.Rank).Process.Started, f.ExitTime()
+		if !started.IsZero() && !ended.IsZero() && ended.Before(last) && last.Sub(started) > gang.Wake {
+			return 1
+		}
+		return 0
+	}
+	return func(a, b rules.Failure) int {
+		return cmp.Or(cmp.Compare(waited(a), waited(b)), rules.CompareEvidence(a, b))
+	}
 }
 
 // startsUntil is until when an incident whose own ranks only wait puts off a step for pods: its victims have their time. Once a program has

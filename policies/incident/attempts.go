@@ -4,6 +4,7 @@ package incident
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -40,7 +41,7 @@ func (v *View) VolcanoJobGone(s *v1alpha1.TrainingJobStatus) bool {
 func (v *View) namesPodsOf(attempt int32) bool {
 	return slices.ContainsFunc(v.Job.Status.Incidents, func(inc v1alpha1.Incident) bool {
 		return slices.ContainsFunc(inc.Pods, func(p v1alpha1.IncidentPod) bool {
-			return p.Name == gang.PodName(v.Job, attempt, gang.Rank{Task: p.Task, Index: p.Index})
+			return strings.HasPrefix(p.Name, gang.VolcanoJobName(v.Job, attempt)+"-")
 		})
 	})
 }

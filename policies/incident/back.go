@@ -30,7 +30,7 @@ func (v *View) isIllFor(inc *v1alpha1.Incident, p *gang.Pod) bool {
 	if p.IsIll(true) {
 		return v.HealthPolicy == nil || rules.OfHealth(inc.Trigger)
 	}
-	return p.IsIll(false) && inc.Trigger == v1alpha1.HealthDegraded
+	return (p.IsIll(false) && inc.Trigger == v1alpha1.HealthDegraded) || (p.IsCordoned() && inc.Trigger == v1alpha1.NodeCordoned)
 }
 
 // DoubtsHang reports whether an incident is for a hang that nothing shows at present, as where a stream is down. No step is taken meanwhile.
@@ -66,13 +66,13 @@ func (v *View) HangsExplainedUntil(s *v1alpha1.TrainingJobStatus) (at time.Time)
 // explainsHangs reports whether an incident is one that keeps a gang from its steps. A degraded device does not, except while the programs save a
 // checkpoint for the move from it.
 func (v *View) explainsHangs(inc *v1alpha1.Incident) bool {
-	trains := inc.Trigger == v1alpha1.HealthDegraded && !Restarted(inc) && (inc.Checkpoint == nil || inc.Checkpoint.Outcome != "")
+	trains := rules.TrainsOn(inc.Trigger) && !Restarted(inc) && (inc.Checkpoint == nil || inc.Checkpoint.Outcome != "")
 	return !trains && slices.ContainsFunc(v.TasksOf(inc), func(task string) bool { return v.stopsSteps(inc.Trigger, task) })
 }
 
 // stopsGang reports whether a failure keeps a gang from its steps.
 func (v *View) stopsGang(f rules.Failure) bool {
-	return f.Event != v1alpha1.HealthDegraded && v.stopsSteps(f.Event, f.Rank.Task)
+	return !rules.TrainsOn(f.Event) && v.stopsSteps(f.Event, f.Rank.Task)
 }
 
 // stopsSteps reports whether an event of a rank of a task stops a gang. That of an independent rank does not, nor does a replica beyond the gang that

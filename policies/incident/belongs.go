@@ -53,7 +53,7 @@ func unrelated(inc *v1alpha1.Incident, f rules.Failure) bool {
 	switch inc.Trigger {
 	case v1alpha1.RestartRequested:
 		return true
-	case v1alpha1.HealthDegraded:
+	case v1alpha1.HealthDegraded, v1alpha1.NodeCordoned:
 		if f.ByProgram() {
 			return true
 		}

@@ -18,10 +18,11 @@ func Asking(inc *v1alpha1.Incident) bool {
 }
 
 // Proactive reports whether every rank that an incident would move still works: of one that
-// fell there is nothing to save, nor of a program that has ended in a pod that is still ready.
+// fell there is nothing to save, nor of a program that has ended, or is stuck, in a pod that is still ready.
 func (v *View) Proactive(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) bool {
 	return v.EveryRankOf(inc, func(r gang.Rank) bool {
-		return v.State(s, r) >= gang.Working || (v.answers(s, r) && v.Pod(r).Ready && !v.ProcessFailed(v.Pod(r)))
+		p := v.Pod(r)
+		return v.State(s, r) >= gang.Working || (v.answers(s, r) && p.Ready && !v.ProcessFailed(p) && !v.isLate(s, p))
 	})
 }
 

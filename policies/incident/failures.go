@@ -56,7 +56,7 @@ func (v *View) FailureOf(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placemen
 	event, class := v.eventOf(p)
 	if rules.OfHealth(event) && v.someWaitsForBreaker(s, r) {
 		bare := *p // what is wrong with it but for its health is not held back
-		bare.Signals = nil
+		bare.Signals = slices.DeleteFunc(slices.Clone(p.Signals), func(s gang.Signal) bool { return !s.Cordon })
 		if other, whose := v.eventOf(&bare); other != "" {
 			event, class = other, whose
 		}
@@ -139,6 +139,8 @@ func (v *View) eventOf(p *gang.Pod) (v1alpha1.EventType, v1alpha1.FailureClass) 
 		return v1alpha1.PodNotStarted, v1alpha1.ClassInfrastructure
 	case p.IsIll(false):
 		return v1alpha1.HealthDegraded, v1alpha1.ClassInfrastructure
+	case p.IsCordoned():
+		return v1alpha1.NodeCordoned, v1alpha1.ClassMaintenance
 	}
 	return "", ""
 }
@@ -150,7 +152,7 @@ func (v *View) podLost(s *v1alpha1.TrainingJobStatus, r gang.Rank) (rules.Failur
 		return rules.Failure{}, false
 	}
 	f := rules.Failure{
-		Event: v1alpha1.PodDeleted, Class: v1alpha1.ClassMaintenance, Rank: r, Pod: gang.PodName(v.Job, s.Attempt, r), Node: node, GangDown: v.OthersDown(s, r, v.Pod(r)),
+		Event: v1alpha1.PodDeleted, Class: v1alpha1.ClassMaintenance, Rank: r, Pod: gang.PodNameOf(v.Job, s, r), Node: node, GangDown: v.OthersDown(s, r, v.Pod(r)),
 	}
 	if _, exists := v.Nodes[node]; !exists {
 		f.Event, f.Class = v1alpha1.NodeGone, v1alpha1.ClassInfrastructure

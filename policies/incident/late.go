@@ -19,7 +19,7 @@ const epochReachedWithin = 2 * time.Minute
 
 // lateAt is when a rank that has not reached the epoch of its gang counts as failed; zero for one that has, and where another check is for
 // it: its pod does not run, or its node does not answer. A rank that is not heard of is not late before it has had the time to be heard by
-// this manager, and never while the gang is on its way to no epoch. One whose stream came up after that has its time from then on, and so has one that had reached it when its stream ended.
+// this manager, and never while the gang is on its way to no epoch. Where no supervisor of the gang was heard, it has that time once one is. One whose stream came up after that has its time from then on, and so has one that had reached it when its stream ended.
 func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	if s.EpochTime == nil || !v.IsSupervised(p.Task) || p.Spare || p.Phase != corev1.PodRunning || !v.Nodes[p.Node].Ready || p.Deleting {
 		return time.Time{}
@@ -37,8 +37,11 @@ func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 		}
 		since = instant.Latest(since, p.Process.HeardSince)
 	}
-	stop := instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10))
-	return since.Add(stop + epochReachedWithin)
+	at := since.Add(instant.Seconds(ptr.Deref(v.Job.Spec.Supervisor.StopSeconds, 10)) + epochReachedWithin)
+	if p.Process != nil {
+		return at
+	}
+	return instant.Latest(at, v.HeardBy())
 }
 
 // mayHaveReachedEpoch reports whether a rank has reached the epoch of its gang, or is not known to be behind it.

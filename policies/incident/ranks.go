@@ -77,7 +77,7 @@ func (v *View) PodsOf(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) []v
 			pods = append(pods, inc.Pods[i])
 			return
 		}
-		pod := v1alpha1.IncidentPod{Name: gang.PodName(v.Job, s.Attempt, r), Task: r.Task, Index: r.Index, Node: gang.NodeOf(s.Placement, r)}
+		pod := v1alpha1.IncidentPod{Name: gang.PodNameOf(v.Job, s, r), Task: r.Task, Index: r.Index, Node: gang.NodeOf(s.Placement, r)}
 		if p := v.Pod(r); p != nil && v.failedIn(inc, p) {
 			pod.UID, pod.Node = p.UID, p.Node
 		}

@@ -80,7 +80,7 @@ func (v *View) Departed(inc *v1alpha1.Incident) bool {
 	gone := true
 	v.eachFailed(inc, func(r gang.Rank) {
 		p := v.Pod(r)
-		gone = gone && (p == nil || !v.failedIn(inc, p) || len(p.Signals) == 0)
+		gone = gone && (p == nil || !v.failedIn(inc, p) || !p.IsIll(true) && !p.IsIll(false))
 	})
 	return gone
 }
@@ -92,7 +92,7 @@ func (v *View) FailsAfterLastStep(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.I
 	if v.DryRun || !Restarted(inc) || f.UID == "" || f.InPlace() || rules.OfWaiting(f.Event) {
 		return false
 	}
-	if f.Event == v1alpha1.HealthDegraded && inc.Trigger != v1alpha1.HealthDegraded {
+	if rules.TrainsOn(f.Event) && inc.Trigger != f.Event {
 		return false // it is an incident of its own, which begins once this one is over
 	}
 	last := rules.ActionOf(inc.Steps[len(inc.Steps)-1].Action)

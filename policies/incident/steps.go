@@ -90,10 +90,10 @@ func Counted(inc *v1alpha1.Incident) bool {
 	return Restarted(&later)
 }
 
-// AwaitsMove reports whether an incident is about ranks that train on until they are moved or restarted: on a degraded device, or
+// AwaitsMove reports whether an incident is about ranks that train on until they are moved or restarted: on a degraded device or a cordoned node, or
 // until their program has saved its state as a user's request asks. Such a rank falls in another's wake like any other.
 func AwaitsMove(inc *v1alpha1.Incident) bool {
-	return (inc.Trigger == v1alpha1.HealthDegraded || inc.Trigger == v1alpha1.RestartRequested) && !Restarted(inc)
+	return (rules.TrainsOn(inc.Trigger) || inc.Trigger == v1alpha1.RestartRequested) && !Restarted(inc)
 }
 
 // Restarted reports whether a step of an incident has restarted something.

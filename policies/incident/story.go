@@ -53,6 +53,9 @@ func Story(inc *v1alpha1.Incident) string {
 	if inc.ResumeStep != nil {
 		fmt.Fprintf(&b, "; all ranks were told to resume from step %d", *inc.ResumeStep)
 	}
+	if n := inc.LostSteps; n != nil {
+		fmt.Fprintf(&b, ", steps lost: %d", *n)
+	}
 	return b.String()
 }
 

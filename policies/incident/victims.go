@@ -108,10 +108,10 @@ func (v *View) stillFails(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident)
 	return Restarted(inc) && !v.EveryRankOf(inc, func(r gang.Rank) bool { return !v.failsInPlace(s, r) || v.ProcessFailed(v.Pod(r)) })
 }
 
-// isUncovered reports whether a rank has no open incident other than one that the breaker holds back.
+// isUncovered reports whether a rank has no open incident other than one that the breaker holds back, or that has yet to move the rank.
 func (v *View) isUncovered(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	inc := v.Covering(s, r)
-	return inc == nil || v.WaitsForBreaker(s, inc)
+	return inc == nil || v.WaitsForBreaker(s, inc) || AwaitsMove(inc)
 }
 
 // waitsForVictims reports whether ranks that failed in the wake of an incident are not back, and still have time. After that they

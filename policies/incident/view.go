@@ -28,12 +28,19 @@ func ViewOf(o *gang.Observation, s *v1alpha1.TrainingJobStatus) *View {
 	return v
 }
 
-// actionableSignals returns the health signals of a pod that a rule with a step other than Ignore matches. The others are
+// actionableSignals returns the health signals of a pod, and the cordon of its node, that a rule with a step other than Ignore matches. The others are
 // dropped: they open no incident, keep none open, and hide no other signal.
 func (v *View) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []gang.Signal {
-	return slices.DeleteFunc(slices.Clone(p.Signals), func(signal gang.Signal) bool {
+	signals := slices.Clone(p.Signals)
+	if v.Nodes[p.Node].Unschedulable && !p.Spare {
+		signals = append(signals, gang.Signal{Cordon: true})
+	}
+	return slices.DeleteFunc(signals, func(signal gang.Signal) bool {
 		event := v1alpha1.HealthDegraded
-		if signal.Failed {
+		switch {
+		case signal.Cordon:
+			event = v1alpha1.NodeCordoned
+		case signal.Failed:
 			event = v1alpha1.HealthFailed
 		}
 		f := v.FailureBy(s, p, event, v1alpha1.ClassInfrastructure)
@@ -64,7 +71,7 @@ func (v *View) PolicyFor(inc *v1alpha1.Incident) *rules.Policy { return v.Policy
 func (v *View) RuleOf(inc *v1alpha1.Incident) v1alpha1.Rule {
 	all := v.PolicyFor(inc).Rules
 	for _, r := range all {
-		if r.Name == inc.Rule && (inc.Trigger == v1alpha1.Stalled || !rules.OnlyForStalls(r)) {
+		if r.Name == inc.Rule && (rules.Matches(v1alpha1.Match{Events: r.Match.Events}, rules.Failure{Event: inc.Trigger}) || !rules.OnlyListed(r)) {
 			return r
 		}
 	}

@@ -37,13 +37,13 @@ func (m *Rooms) findLeaving() map[string]bool {
 }
 
 // Passable returns the keys of the holds of other jobs that do not keep a rank's pod away. On the rank's own node, while
-// its job holds that too and has nothing there that has to leave, these are all: the others hold what they had there, and not what the
-// rank had. Once the rank has looked for room unsuccessfully, they are those of the younger jobs that lack room, too: of jobs that wait for
+// its job is seen to hold that too and has nothing there that has to leave, these are all: the others hold what they had there, and not what
+// the rank had. Once the rank has looked for room unsuccessfully, they are those of the younger jobs that lack room, too: of jobs that wait for
 // what another one holds, the oldest goes first.
 func (m *Rooms) Passable(r gang.Rank, pins []string) []string {
 	var keys []string
 	own := gang.NodeOf(m.s.Placement, r)
-	if n, exists := m.Nodes[own]; exists && Held(m.s, own) && !m.Leaves(own) && slices.Equal(pins, []string{n.Hostname}) {
+	if n, exists := m.Nodes[own]; exists && n.Hold != "" && Held(m.s, own) && !m.Leaves(own) && slices.Equal(pins, []string{n.Hostname}) {
 		keys = n.HoldsOfOthers()
 	}
 	if p := m.Pod(r); m.intent.LacksRoom(r) || (p != nil && m.Pending(p)) {

@@ -28,7 +28,7 @@ func (e Engine) begin(s *v1alpha1.TrainingJobStatus) {
 		return
 	}
 	if s.Placement == nil {
-		s.Attempt++
+		gang.NextAttempt(s)
 		return
 	}
 	e.renew(s, v1alpha1.JobResumed, v1alpha1.ClassMaintenance)

@@ -54,6 +54,7 @@ func (e Engine) shareRanks(inc, other *v1alpha1.Incident) bool {
 func (e Engine) endRecovered(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	inc.PlacedTime, inc.BoundTime = e.LastPlaced(inc)
 	e.noteEpoch(inc)
+	inc.LostSteps = lostSteps(s, inc)
 	e.findCulprit(s, inc)
 	e.end(inc, v1alpha1.OutcomeRecovered)
 }

@@ -51,19 +51,21 @@ func (e Engine) findCulprit(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Inciden
 	var exits []rules.Failure
 	stays := false
 	gang.EachRank(e.Effective, func(r gang.Rank) {
-		stays = stays || gang.PodName(e.Job, s.Attempt, r) == inc.Cause.Pod
+		stays = stays || gang.PodNameOf(e.Job, s, r) == inc.Cause.Pod
 		if f, ok := e.ExitOf(s, e.Pod(r)); ok {
 			exits = append(exits, f)
 		}
 	})
 	if stays && len(exits) > 0 {
+		slices.SortStableFunc(exits, rules.CompareEvidence)
 		nameFirst(inc, exits)
 	}
 }
 
 // nameLatest names the rank whose program has failed first since all ranks were last started by an incident, which is about to take a step
 // for the pods that it names: the one that began it may be back since. While something else than a program is broken of a named rank, as a
-// device is, programs may fail for that. So they may for want of a rank that is not seen, while the incident has others to restart.
+// device is, programs may fail for that. So they may for want of a rank that is not seen, while the incident has others to restart, or that was
+// started late.
 func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) {
 	failed := e.FailedStarts(s, inc)
 	if len(failed) == 0 {
@@ -75,13 +77,13 @@ func (e Engine) nameLatest(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident
 		return fails && !f.InPlace()
 	})
 	if !broken && (e.SeesAllStart(s) || e.OnlyWaits(s, inc)) {
+		slices.SortStableFunc(failed, e.CompareStarts(s))
 		nameFirst(inc, failed)
 	}
 }
 
-// nameFirst names the first of some exits as the cause of an incident that began with an exit, and the others as victims.
+// nameFirst names the first of some exits, which are in order, as the cause of an incident that began with an exit, and the others as victims.
 func nameFirst(inc *v1alpha1.Incident, exits []rules.Failure) {
-	slices.SortStableFunc(exits, rules.CompareEvidence)
 	if rules.InPlace(inc.Trigger) {
 		inc.Cause = incident.CauseOf(exits[0])
 	}

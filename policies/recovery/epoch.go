@@ -14,10 +14,15 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
 
-// raiseEpoch begins another run of the gang, once in a decision. The open incidents that have restarted something wait for it, and those that stop
-// the gang because of a rank that gets another pod, which may have had no step yet.
+// raiseEpoch begins another run of the gang, once in a decision.
 func (e Engine) raiseEpoch(s *v1alpha1.TrainingJobStatus) {
 	s.Epoch, s.EpochTime = e.Job.Status.Epoch+1, new(metav1.NewMicroTime(e.Now))
+	e.awaitEpoch(s)
+}
+
+// awaitEpoch has incidents wait for the present run of the gang: the open ones that have restarted something, and those that stop the gang because of
+// a rank that gets another pod, which may have had no step yet.
+func (e Engine) awaitEpoch(s *v1alpha1.TrainingJobStatus) {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" && (incident.Restarted(inc) || e.renews(s, inc)) {
 			inc.Epoch = s.Epoch
@@ -63,6 +68,17 @@ func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
 	}
 }
 
+// lostSteps is how many steps before the epoch of an incident are made again; nil where that is not known, as where no program said how far it was
+// when the epoch was raised.
+func lostSteps(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) *int64 {
+	said := s.Progress
+	if said == nil || said.Step == nil || inc.ResumeStep == nil || s.EpochTime == nil || said.Epoch >= inc.Epoch ||
+		said.UpdateTime.Time.Before(s.EpochTime.Truncate(time.Second)) {
+		return nil
+	}
+	return new(max(0, *said.Step-*inc.ResumeStep))
+}
+
 // noteProgress counts, where another epoch begins, the restarts that have left no newer checkpoint.
 func (e Engine) noteProgress(s *v1alpha1.TrainingJobStatus) {
 	if s.Epoch == e.Job.Status.Epoch {
@@ -76,18 +92,22 @@ func (e Engine) noteProgress(s *v1alpha1.TrainingJobStatus) {
 
 // followRestarts begins another run where a rank gets another pod: the programs of the others have met the old one, and cannot go on
 // with the new one, unless they heal themselves. Where no supervisor is heard, the kubelets restart the programs, and only another attempt is another run.
+// Another pod then joins the present run, and waits in it for the others once it is heard.
 func (e Engine) followRestarts(s *v1alpha1.TrainingJobStatus) {
 	before := &e.Job.Status
 	if e.Job.Spec.Supervisor == nil || s.Epoch == 0 || gang.Finished(s) || e.KeepsSurvivors() {
 		return
 	}
 	heard := e.AnySupervisor() || e.Now.Before(e.ListensSince.Add(gang.HeardWithin))
-	renewed := s.Attempt > before.Attempt && before.Attempt > 0
+	again, renewed := s.Attempt > before.Attempt && before.Attempt > 0, false
 	gang.EachRank(e.Effective, func(r gang.Rank) {
-		renewed = renewed || (heard && e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
+		renewed = renewed || (e.IsSupervised(r.Task) && gang.Incarnation(s, r.Task, r.Index) > gang.Incarnation(before, r.Task, r.Index))
 	})
-	if renewed {
+	switch {
+	case again, renewed && heard:
 		e.raiseEpoch(s)
+	case renewed:
+		e.awaitEpoch(s)
 	}
 	if before.Epoch == 1 && s.Epoch > 1 {
 		e.renewWaiting(s)

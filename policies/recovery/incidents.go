@@ -26,7 +26,7 @@ func (e Engine) noteFailures(s *v1alpha1.TrainingJobStatus) {
 			continue
 		}
 		inc, cause := e.CoveringOf(s, f, rule), e.WakeOf(s, f, rule, policy)
-		if inc != nil && (cause == nil || !incident.AwaitsMove(inc)) {
+		if inc != nil && !e.fallsInWake(s, inc, cause, f) {
 			e.follow(inc, rule, policy)
 			e.upgradeTrigger(s, inc, f, rule, policy)
 			e.explain(s, inc, f)
@@ -91,8 +91,23 @@ func (e Engine) noteHang(s *v1alpha1.TrainingJobStatus, f rules.Failure, rule v1
 	return false
 }
 
-// openFor opens an incident for a failure, or for the one that it followed from.
-func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
+// fallsInWake reports whether a rank that waits to be moved failed for another reason than that of its incident: in the wake of the incident cause,
+// or of a rank that exited before, is back, and has no incident. The exit does not change what a user asked for.
+func (e Engine) fallsInWake(s *v1alpha1.TrainingJobStatus, inc, cause *v1alpha1.Incident, f rules.Failure) bool {
+	switch {
+	case !incident.AwaitsMove(inc):
+		return false
+	case cause != nil:
+		return true
+	case !rules.TrainsOn(inc.Trigger):
+		return false
+	}
+	first, _, _ := e.firstFailure(s, f)
+	return first.Rank != f.Rank && e.Covering(s, first.Rank) == nil
+}
+
+// firstFailure returns the failure that f followed from, with its rule and policy. It is f itself where no rule acts on an earlier one.
+func (e Engine) firstFailure(s *v1alpha1.TrainingJobStatus, f rules.Failure) (rules.Failure, v1alpha1.Rule, *rules.Policy) {
 	first := e.FirstExit(s, f)
 	policy := e.Policy(first.Rank.Task)
 	rule, ok := rules.Match(policy.Rules, first)
@@ -100,6 +115,12 @@ func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
 		first, policy = f, e.Policy(f.Rank.Task)
 		rule, _ = rules.Match(policy.Rules, f)
 	}
+	return first, rule, policy
+}
+
+// openFor opens an incident for a failure, or for the one that it followed from.
+func (e Engine) openFor(s *v1alpha1.TrainingJobStatus, f rules.Failure) {
+	first, rule, policy := e.firstFailure(s, f)
 	inc := e.open(s, first.Event, first.Class)
 	inc.Rule, inc.PolicyTask, inc.Cause = rule.Name, policy.Of, incident.CauseOf(first)
 	join(inc, first)

@@ -126,8 +126,8 @@ func (e Engine) restartMissed(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 	missed := p != nil && slices.ContainsFunc(inc.Steps, func(step v1alpha1.FiredStep) bool {
 		return !step.DryRun && step.Time.After(p.PlacedTime) && concernsPod(step.Action, p)
 	})
-	runs := rules.OfHealth(f.Event) && e.Nodes[f.Node].Ready
-	ill := runs && (f.Event == v1alpha1.HealthDegraded || e.HealthPolicy != nil) // it trains on, or its moves are counted
+	runs := (rules.OfHealth(f.Event) || rules.TrainsOn(f.Event)) && e.Nodes[f.Node].Ready
+	ill := runs && (rules.TrainsOn(f.Event) || e.HealthPolicy != nil) // it trains on, or its moves are counted
 	if missed && f.UID != "" && !f.InPlace() && !rules.OfWaiting(f.Event) && !ill && incident.Names(inc, f.Rank) {
 		e.restart(s, f.Rank, v1alpha1.RestartJoinedIncident)
 	}

@@ -77,7 +77,7 @@ func (e Engine) fire(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, up i
 	e.excludeFor(s, inc, rules.ActionOf(up.Action))
 	if e.VolcanoJobGone(s) || incident.AwaitsVolcanoJob(inc) {
 		// The Volcano Job makes no more pods: whatever the scope of the action, every rank is recreated.
-		s.Attempt++
+		gang.NextAttempt(s)
 		unshrink(s)
 		if rules.ActionOf(up.Action).Scope != rules.WholeJob {
 			up.Action = v1alpha1.RestartJob

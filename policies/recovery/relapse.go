@@ -46,7 +46,7 @@ func (e Engine) inherit(s *v1alpha1.TrainingJobStatus, ended []relapse) {
 		}
 		e.EveryRankOf(&s.Incidents[i], func(r gang.Rank) bool {
 			if e.State(s, r) < gang.Bound && e.Covering(s, r) == nil {
-				join(heir, rules.Failure{Rank: r, Pod: gang.PodName(e.Job, s.Attempt, r), Node: gang.NodeOf(s.Placement, r)})
+				join(heir, rules.Failure{Rank: r, Pod: gang.PodNameOf(e.Job, s, r), Node: gang.NodeOf(s.Placement, r)})
 			}
 			return true
 		})

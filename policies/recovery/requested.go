@@ -50,5 +50,5 @@ func (e Engine) requested(s *v1alpha1.TrainingJobStatus, r gang.Rank) rules.Fail
 	if p := e.Pod(r); p != nil && !gang.IsStale(s, p) {
 		return e.FailureBy(s, p, v1alpha1.RestartRequested, v1alpha1.ClassMaintenance)
 	}
-	return rules.Failure{Rank: r, Pod: gang.PodName(e.Job, s.Attempt, r), Node: gang.NodeOf(s.Placement, r)}
+	return rules.Failure{Rank: r, Pod: gang.PodNameOf(e.Job, s, r), Node: gang.NodeOf(s.Placement, r)}
 }

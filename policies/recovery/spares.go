@@ -3,6 +3,9 @@
 package recovery
 
 import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -43,24 +46,61 @@ func (e Engine) displaced(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placeme
 	return p != nil && m.Pending(p) && gang.LastRestart(s, r) != v1alpha1.RestartSpareUsed
 }
 
-// adoptSpare gives a rank the node of a spare that runs in its home, where there is one.
+// adoptSpare gives a rank the pod of a spare in its home that waits, or else of one that will at once, or else the node of a spare that runs there.
 func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
-	adopted := false
-	e.EachSpare(r.Task, func(spare gang.Rank, p *gang.Pod) {
-		if adopted || !e.standsBy(s, p) || !e.Places(s).AtHome(r, p.Node) {
+	var waits, comes, first *gang.Pod
+	e.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) {
+		if !e.standsBy(s, p) || !e.Places(s).AtHome(r, p.Node) {
 			return
 		}
-		adopted = true
-		gang.SetNode(s.Placement, r, p.Node)
-		e.restart(s, spare, v1alpha1.RestartSpareUsed)
-		own := e.Pod(r)
-		confined := own != nil && !own.Gated && !gang.IsStale(s, own) // where it may go was fixed when its gate was lifted
-		// One that does not keep to its own node has to be known to have a spare's: see displaced.
-		if confined || !e.Rooms(s).Returns(r) {
-			e.restart(s, r, v1alpha1.RestartSpareUsed)
+		if first == nil || hasFailed(first) {
+			first = p
+		}
+		switch {
+		case waits == nil && e.Waits(p):
+			waits = p
+		case comes == nil && e.Comes(p):
+			comes = p
 		}
 	})
+	switch warm := cmp.Or(waits, comes); {
+	case warm != nil && e.TakesOver(r.Task) && len(gang.Moved(s)) < mostMoved:
+		if p := e.Pod(r); e.isLost(s, p) || e.isStoppedByOrder(p) { // until then the rank waits for that
+			gang.SetNode(s.Placement, r, warm.Node)
+			gang.TakeOver(s, r, warm.Rank(), types.UID(warm.UID))
+		}
+	case first != nil:
+		e.takeNode(s, r, first)
+	}
 }
+
+// hasFailed reports whether the warm-up of a spare has failed, so that another one's node is the better one.
+func hasFailed(p *gang.Pod) bool { return p.Process != nil && p.Process.WarmUpExit != nil }
+
+// takeNode gives a rank the node of a spare, whose pod goes.
+func (e Engine) takeNode(s *v1alpha1.TrainingJobStatus, r gang.Rank, spare *gang.Pod) {
+	gang.SetNode(s.Placement, r, spare.Node)
+	e.restart(s, spare.Rank(), v1alpha1.RestartSpareUsed)
+	own := e.Pod(r)
+	confined := own != nil && !own.Gated && !gang.IsStale(s, own) // where it may go was fixed when its gate was lifted
+	// One that does not keep to its own node has to be known to have a spare's: see displaced.
+	if confined || !e.Rooms(s).Returns(r) {
+		e.restart(s, r, v1alpha1.RestartSpareUsed)
+	}
+}
+
+// isLost reports whether nothing of a rank's pod may run any more.
+func (e Engine) isLost(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	return p == nil || (p.Node == "" && p.Process == nil) || p.Finished() || e.Dead(s, p)
+}
+
+// isStoppedByOrder reports whether the program of a pod is stopped by its supervisor, as in a planned move. Its gang starts only once that is heard.
+func (e Engine) isStoppedByOrder(p *gang.Pod) bool {
+	return p.Process != nil && e.Nodes[p.Node].Ready
+}
+
+// mostMoved is how many ranks may have the pods of another name. Each takes some 100 bytes of the status.
+const mostMoved = 256
 
 // standsBy reports whether a spare holds a good node.
 func (e Engine) standsBy(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {

@@ -55,7 +55,7 @@ func (f *Failure) ExitTime() time.Time {
 // about it than an earlier one, and so may change the rule that it falls under.
 func Strength(e v1alpha1.EventType) int {
 	switch e {
-	case v1alpha1.PodPending, v1alpha1.HealthDegraded, v1alpha1.Stalled:
+	case v1alpha1.PodPending, v1alpha1.HealthDegraded, v1alpha1.Stalled, v1alpha1.NodeCordoned:
 		return 0
 	case v1alpha1.PodNotReady, v1alpha1.PodNotStarted:
 		return 1
@@ -81,6 +81,11 @@ func OfWaiting(e v1alpha1.EventType) bool {
 // OfHealth reports whether an event is reported of a pod that has not failed by itself.
 func OfHealth(e v1alpha1.EventType) bool {
 	return e == v1alpha1.HealthDegraded || e == v1alpha1.HealthFailed
+}
+
+// TrainsOn reports whether the programs go on although an event has happened to a rank, until it is moved.
+func TrainsOn(e v1alpha1.EventType) bool {
+	return e == v1alpha1.HealthDegraded || e == v1alpha1.NodeCordoned
 }
 
 // OfJob reports whether a trigger concerns the job as a whole, so that no rule matches it.

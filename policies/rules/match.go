@@ -28,19 +28,22 @@ func Matches(m v1alpha1.Match, f Failure) bool {
 }
 
 func matchesEvent(events []v1alpha1.EventType, f Failure) bool {
-	if f.Event == v1alpha1.Stalled {
-		return slices.Contains(events, f.Event) // programs are restarted only where a rule asks for it: a hang may be none
+	if isListed(f.Event) {
+		return slices.Contains(events, f.Event)
 	}
 	return len(events) == 0 || slices.Contains(events, v1alpha1.AnyEvent) || slices.Contains(events, f.Event)
 }
 
-// OnlyForStalls reports whether a rule says nothing but what is done for programs that hang.
-func OnlyForStalls(r v1alpha1.Rule) bool {
-	return slices.Equal(r.Match.Events, []v1alpha1.EventType{v1alpha1.Stalled})
+// isListed reports whether only rules that list an event are for it: a hang may be none, and a cordon need not mean that the node is to be empty.
+func isListed(e v1alpha1.EventType) bool { return e == v1alpha1.Stalled || e == v1alpha1.NodeCordoned }
+
+// OnlyListed reports whether a rule is for nothing but such events, so that it takes the place of no other one.
+func OnlyListed(r v1alpha1.Rule) bool {
+	return len(r.Match.Events) > 0 && !slices.ContainsFunc(r.Match.Events, func(e v1alpha1.EventType) bool { return !isListed(e) })
 }
 
-func allForStalls(rules []v1alpha1.Rule) bool {
-	return !slices.ContainsFunc(rules, func(r v1alpha1.Rule) bool { return !OnlyForStalls(r) })
+func allListed(rules []v1alpha1.Rule) bool {
+	return !slices.ContainsFunc(rules, func(r v1alpha1.Rule) bool { return !OnlyListed(r) })
 }
 
 func matchesTask(tasks []string, f Failure) bool {

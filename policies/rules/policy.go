@@ -81,9 +81,9 @@ func (p Policy) overlaid(task string, over *v1alpha1.RestartPolicy) Policy {
 	p.Of = task
 	switch {
 	case len(over.Rules) == 0:
-	case allForStalls(over.Rules):
+	case allListed(over.Rules):
 		p.Rules = slices.Concat(over.Rules, slices.DeleteFunc(slices.Clone(p.Rules), func(r v1alpha1.Rule) bool {
-			return OnlyForStalls(r) && slices.ContainsFunc(over.Rules, func(own v1alpha1.Rule) bool { return own.Name == r.Name })
+			return OnlyListed(r) && slices.ContainsFunc(over.Rules, func(own v1alpha1.Rule) bool { return own.Name == r.Name })
 		}))
 	default:
 		p.Rules, p.RulesOf = over.Rules, task

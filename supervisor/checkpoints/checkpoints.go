@@ -51,8 +51,12 @@ type found struct {
 // shared is the scope of a folder that every rank sees.
 const shared = "Shared"
 
-// New returns the folders of a JSON list of v1alpha1.CheckpointTier; nil, which finds nothing, for an empty text.
-func New(text string) (*Tiers, error) {
+// onNode is the scope of a folder that one rank has on its node.
+const onNode = "Node"
+
+// New returns the folders of a JSON list of v1alpha1.CheckpointTier; nil, which finds nothing, for an empty text. Those of the rank on its node are left
+// out where the container may be of another rank than its path says.
+func New(text string, otherRank bool) (*Tiers, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -60,6 +64,7 @@ func New(text string) (*Tiers, error) {
 	if err := json.Unmarshal([]byte(text), &t.tiers); err != nil {
 		return nil, fmt.Errorf("the folders of checkpoints: %w", err)
 	}
+	t.tiers = slices.DeleteFunc(t.tiers, func(one *tier) bool { return otherRank && one.Scope == onNode })
 	for _, one := range t.tiers {
 		if readers[one.Format] == nil {
 			return nil, fmt.Errorf("the folders of checkpoints: %s has the format %q, which this version does not know", one.Path, one.Format)

@@ -41,7 +41,7 @@ func add(t *testing.T, dir string, names ...string) {
 
 func tiersOf(t *testing.T, text string, args ...any) *Tiers {
 	t.Helper()
-	tiers, err := New(fmt.Sprintf(text, args...))
+	tiers, err := New(fmt.Sprintf(text, args...), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,13 +178,24 @@ func TestAFileSystemThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// A container that may be of another rank than its path says reads no copies on its node: they may be those of a rank that was there.
+func TestTiersOfAnotherRank(t *testing.T) {
+	folders := []string{folder(t, "1"), folder(t, "2"), folder(t, "3")}
+	text := fmt.Sprintf(`[{"path":%q,"scope":"Pod","format":"Named"},{"path":%q,"scope":"Node","format":"Named"},{"path":%q,"scope":"Shared","format":"Named"}]`, folders[0], folders[1], folders[2])
+	tiers, err := New(text, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finds(t, "of another rank", &wire.Checkpoints{Own: []int64{1}, Shared: []int64{3}}, tiers)
+}
+
 func TestTiersThatAreRefused(t *testing.T) {
 	for _, text := range []string{`{}`, `[{"path": "/c", "scope": "Pod", "format": "Later"}]`, `[1]`} {
-		if _, err := New(text); err == nil {
+		if _, err := New(text, false); err == nil {
 			t.Errorf("%s is taken", text)
 		}
 	}
-	if tiers, err := New(""); tiers != nil || err != nil {
+	if tiers, err := New("", false); tiers != nil || err != nil {
 		t.Errorf("no text: %v, %v", tiers, err)
 	}
 }

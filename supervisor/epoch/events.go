@@ -18,7 +18,7 @@ type (
 	Began struct{}
 	// Ordered is an order of the manager.
 	Ordered struct{ *wire.Order }
-	// Ended is the end of the program, or the failure to start it. Processes that it has started may still run.
+	// Ended is the end of the program or of a warm-up, or the failure to start it. Processes that it has started may still run.
 	Ended struct{ *wire.Exit }
 	// Gone is the answer to Stop: no process is left.
 	Gone struct{}
@@ -66,6 +66,8 @@ type (
 	Stop struct{ Reason string }
 	// Clean removes what dead processes left behind. Cleaned is its answer.
 	Clean struct{}
+	// WarmUp starts the warm-up command of a spare, in place of the program. Ended is its answer.
+	WarmUp struct{}
 	// Forward sends the program a signal. Reason is Stalled where the program is asked where it is, first; empty otherwise.
 	Forward struct {
 		syscall.Signal
@@ -81,6 +83,7 @@ func (Persist) action() {}
 func (Start) action()   {}
 func (Stop) action()    {}
 func (Clean) action()   {}
+func (WarmUp) action()  {}
 func (Forward) action() {}
 func (Report) action()  {}
 func (End) action()     {}

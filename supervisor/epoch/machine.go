@@ -30,6 +30,10 @@ type Options struct {
 	Restarted bool
 	// Checkpoints can be read when the container begins; nil where that is not known.
 	Checkpoints *wire.Checkpoints
+	// Standby reports whether the program starts only with an order that gives it a place: the pod is a spare, or was one.
+	Standby bool
+	// WarmUp is how long the warm-up command of a spare may take; 0 for none.
+	WarmUp time.Duration
 	// ManagerTimeout is how long a program that has failed waits for a manager.
 	ManagerTimeout time.Duration
 }
@@ -62,6 +66,7 @@ type Machine struct {
 	resumeStep int64
 	// progressed reports whether the program has saved a checkpoint in the epoch.
 	progressed bool
+	warmUp     warmUp
 	// alone is since when a program that has failed has had no manager.
 	alone          time.Time
 	refused, ended bool
@@ -121,8 +126,11 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 
 // Deadline is when Expired is due; zero for never.
 func (m *Machine) Deadline() time.Time {
+	if m.warmUp.runs || m.warmUp.failed {
+		return m.warmUpDue()
+	}
 	unheard := m.state == wire.State_STATE_WAITING && m.order == nil // no manager has ever been there
-	if m.ended || m.connected || (m.state != wire.State_STATE_FAILED && !unheard) {
+	if m.ended || m.connected || (m.options.Standby && m.exit == nil) || (m.state != wire.State_STATE_FAILED && !unheard) {
 		return time.Time{}
 	}
 	return m.alone.Add(m.options.ManagerTimeout)
@@ -134,7 +142,7 @@ func (m *Machine) begin() {
 	switch {
 	case m.options.Restarted:
 		m.report(wire.State_STATE_FAILED)
-	case m.epoch > first:
+	case m.epoch > first || m.options.Standby:
 		// The other ranks have run before. They stop, and this program starts with theirs.
 		m.processes = none
 		m.arrive()
@@ -145,7 +153,10 @@ func (m *Machine) begin() {
 
 // start starts the program in the machine's epoch.
 func (m *Machine) start() {
-	m.running, m.processes, m.exit, m.started = true, unknown, nil, m.now
+	if m.options.Standby && m.order.GetPlace() == nil {
+		return
+	}
+	m.running, m.processes, m.exit, m.started, m.warmUp.done = true, unknown, nil, m.now, true
 	m.resumeStep = 0
 	if !m.atBarrier.IsZero() {
 		m.resumeStep = m.order.GetResumeStep()
@@ -156,7 +167,8 @@ func (m *Machine) start() {
 
 // programEnded reports an end that the supervisor has not brought about.
 func (m *Machine) programEnded(exit *wire.Exit) {
-	m.running = false
+	warmedUp := m.warmUp.runs
+	m.running, m.warmUp.runs = false, false
 	switch {
 	case m.refused || m.state == wire.State_STATE_STOPPING:
 		return
@@ -164,6 +176,8 @@ func (m *Machine) programEnded(exit *wire.Exit) {
 		m.exit = exit
 		m.report(wire.State_STATE_TERMINATING)
 		m.end(int(exit.Code))
+	case warmedUp:
+		m.warmedUp(exit)
 	case exit.Code == 0:
 		m.exit = exit
 		m.report(wire.State_STATE_SUCCEEDED)
@@ -201,8 +215,12 @@ func (m *Machine) cleaned(found *wire.Checkpoints) {
 	}
 }
 
-// arrive is at the barrier of the epoch, which may have opened meanwhile.
+// arrive is at the barrier of the epoch, which may have opened meanwhile, or warms up before.
 func (m *Machine) arrive() {
+	if m.isCold() {
+		m.beginWarmUp()
+		return
+	}
 	m.atBarrier, m.checkpoints = m.now, m.found
 	m.report(wire.State_STATE_WAITING)
 	if m.order.GetStart() {
@@ -213,14 +231,18 @@ func (m *Machine) arrive() {
 // expire gives up on the manager: the kubelet's restart policy applies, and in a container that it has restarted the program starts
 // where it was.
 func (m *Machine) expire() {
-	if deadline := m.Deadline(); !deadline.IsZero() && !m.now.Before(deadline) {
+	switch deadline := m.Deadline(); {
+	case deadline.IsZero() || m.now.Before(deadline):
+	case m.warmUp.runs || m.warmUp.failed:
+		m.warmUpExpired()
+	default:
 		m.release()
 	}
 }
 
 // progress is reported once in an epoch, and not while the program is stopped: what is saved then is of an earlier one.
 func (m *Machine) progress() {
-	if m.running && !m.progressed && m.state != wire.State_STATE_STOPPING {
+	if m.running && !m.warmUp.runs && !m.progressed && m.state != wire.State_STATE_STOPPING {
 		m.progressed = true
 		m.report(m.state)
 	}

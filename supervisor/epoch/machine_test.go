@@ -38,6 +38,15 @@ func keep(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Keep: true}}
 }
 
+func placed(e int64) epoch.Ordered {
+	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Place: &wire.Place{Environment: []string{"RANK=3"}}}}
+}
+
+// warms are the options of a spare that takes a minute at most to warm up.
+func warms(e int64) epoch.Options {
+	return epoch.Options{Epoch: e, Standby: true, WarmUp: time.Minute}
+}
+
 func stalled(e int64) epoch.Ordered {
 	return epoch.Ordered{Order: &wire.Order{Epoch: e, Start: true, Stalled: true}}
 }
@@ -68,6 +77,57 @@ func TestRules(t *testing.T) {
 		},
 		"the first start needs no manager": {
 			want: "persist 1, start 1 with the pod's contract, report RUNNING 1",
+		},
+		"a spare waits for a rank in each epoch, and starts as one": {
+			options: epoch.Options{Epoch: 1, Standby: true},
+			moments: []moment{at(1, up), at(2, start(1)), at(3, wait(2)), at(4, epoch.Cleaned{}), at(5, start(2)), at(6, placed(3)), at(7, epoch.Cleaned{})},
+			want:    "persist 1, report WAITING 1\n-\n-\npersist 2, report STOPPING 2, clean\nreport WAITING 2\n-\npersist 3, report STOPPING 3, clean\nreport WAITING 3, start 3, report RUNNING 3",
+		},
+		"a spare starts nothing without a manager": {
+			options: epoch.Options{Epoch: 1, Standby: true},
+			moments: []moment{at(60, epoch.Expired{}), at(61, up), at(62, down), at(5000, epoch.Expired{})},
+			want:    "persist 1, report WAITING 1\n-\n-\n-\n-",
+		},
+		"a spare that has started is as any rank": {
+			options: epoch.Options{Epoch: 2, Standby: true},
+			moments: []moment{at(1, up), at(2, placed(2)), at(3, wait(3)), at(4, epoch.Gone{}), at(5, epoch.Cleaned{}), at(6, placed(3)), at(7, exit(1)), at(8, down), at(67, epoch.Expired{}), at(68, epoch.Expired{})},
+			want:    "persist 2, report WAITING 2\n-\nstart 2, report RUNNING 2\npersist 3, report STOPPING 3, stop\nclean\nreport WAITING 3\nstart 3, report RUNNING 3\nreport FAILED 3 exit 1, stop\n-\n-\nend 1",
+		},
+		"a spare warms up before it waits for a rank, and once alone": {
+			options: warms(1),
+			moments: []moment{at(1, up), at(2, wait(2)), at(3, start(2)), at(9, exit(0)), at(10, epoch.Gone{}), at(11, epoch.Cleaned{}), at(12, wait(3)), at(13, epoch.Cleaned{})},
+			want:    "persist 1, warm up, report WARMING_UP 1\n-\npersist 2, report WARMING_UP 2\n-\nreport STOPPING 2, stop\nclean\nreport WAITING 2\npersist 3, report STOPPING 3, clean\nreport WAITING 3",
+		},
+		"a spare that fails to warm up tries again, later each time": {
+			options: warms(1),
+			moments: []moment{
+				at(1, up), at(2, exit(3)), at(3, released(1)), at(12, epoch.Expired{}), at(13, epoch.Gone{}), at(14, epoch.Cleaned{}), at(15, epoch.Expired{}),
+				at(16, exit(3)), at(17, epoch.Gone{}), at(18, epoch.Cleaned{}), at(35, epoch.Expired{}), at(36, epoch.Expired{}),
+			},
+			want: "persist 1, warm up, report WARMING_UP 1\n-\nreport WARMING_UP 1 exit 3, stop\n-\n-\nclean\n-\nwarm up, report WARMING_UP 1\n" +
+				"report WARMING_UP 1 exit 3, stop\nclean\n-\n-\nwarm up, report WARMING_UP 1",
+		},
+		"a warm-up that takes too long is killed": {
+			options: warms(1),
+			moments: []moment{at(1, up), at(59, epoch.Expired{}), at(60, epoch.Expired{}), at(61, epoch.Expired{}), at(62, exit(137))},
+			want:    "persist 1, warm up, report WARMING_UP 1\n-\n-\nforward killed\n-\nreport WARMING_UP 1 exit 137, stop",
+		},
+		"a warm-up ends for a rank": {
+			options: warms(2),
+			moments: []moment{at(1, up), at(2, placed(2)), at(3, exit(143)), at(4, epoch.Gone{}), at(5, epoch.Cleaned{}), at(6, wait(3)), at(7, exit(0)), at(8, epoch.Gone{}), at(9, epoch.Cleaned{})},
+			want: "persist 2, warm up, report WARMING_UP 2\n-\nreport STOPPING 2, stop\n-\nclean\nreport WAITING 2, start 2, report RUNNING 2\n" +
+				"persist 3, report STOPPING 3, stop\n-\nclean\nreport WAITING 3",
+		},
+		"a spare that fails to warm up is a rank all the same": {
+			options: warms(1),
+			moments: []moment{at(1, up), at(2, exit(3)), at(3, epoch.Gone{}), at(4, epoch.Cleaned{}), at(5, placed(2)), at(6, epoch.Cleaned{})},
+			want: "persist 1, warm up, report WARMING_UP 1\n-\nreport WARMING_UP 1 exit 3, stop\nclean\n-\npersist 2, report STOPPING 2, clean\n" +
+				"report WAITING 2, start 2, report RUNNING 2",
+		},
+		"SIGTERM during a warm-up": {
+			options: warms(1),
+			moments: []moment{at(1, up), at(2, sigterm), at(3, exit(143))},
+			want:    "persist 1, warm up, report WARMING_UP 1\n-\nreport TERMINATING 1, forward terminated\nreport TERMINATING 1 exit 143, end 143",
 		},
 		"the pod is given a later epoch": {
 			options: epoch.Options{Epoch: 4},
@@ -341,6 +401,8 @@ func word(a epoch.Action) string {
 			return fmt.Sprintf("start %d with the pod's contract", a.Epoch)
 		}
 		return fmt.Sprint("start ", a.Epoch)
+	case epoch.WarmUp:
+		return "warm up"
 	case epoch.Stop:
 		return "stop" + why(a.Reason)
 	case epoch.Clean:

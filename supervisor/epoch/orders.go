@@ -32,6 +32,8 @@ func (m *Machine) obey(o *wire.Order) {
 	}
 	m.order = o
 	switch {
+	case o.Place != nil && (m.warmUp.runs || m.warmUp.failed):
+		m.leave()
 	case m.state == wire.State_STATE_WAITING && o.Start:
 		m.start()
 	case m.state == wire.State_STATE_FAILED && o.Release:
@@ -39,13 +41,14 @@ func (m *Machine) obey(o *wire.Order) {
 	}
 }
 
-// advance goes on to the epoch of an order: with the program that runs where survivors are kept, and to the barrier otherwise.
+// advance goes on to the epoch of an order: with the program that runs where survivors are kept, with the warm-up of a spare that gets no rank, and
+// to the barrier otherwise.
 func (m *Machine) advance(o *wire.Order) {
-	if m.exit != nil {
+	if m.exit != nil && !m.warmUp.failed {
 		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
 	}
 	m.epoch, m.order, m.progressed, m.checkpoints, m.resumeStep = o.Epoch, o, false, nil, 0
-	if o.Keep && m.state == wire.State_STATE_RUNNING {
+	if o.Keep && m.state == wire.State_STATE_RUNNING || m.state == wire.State_STATE_WARMING_UP && o.Place == nil {
 		m.report(m.state)
 		return
 	}
@@ -64,12 +67,17 @@ func (m *Machine) release() {
 
 // leave goes from an earlier epoch to the barrier of the machine's.
 func (m *Machine) leave() {
-	m.exit, m.atBarrier, m.started = nil, time.Time{}, time.Time{}
-	if m.processes == none {
+	m.exit, m.atBarrier, m.started, m.warmUp.failed = nil, time.Time{}, time.Time{}, false
+	if m.processes == none && !m.options.Standby {
 		m.arrive()
 		return
 	}
 	m.report(wire.State_STATE_STOPPING)
+	if m.processes == none { // it has waited for long, and looks again for what it could read
+		m.processes = cleaning
+		m.do(Clean{})
+		return
+	}
 	m.stop(m.order.GetRestartReason())
 }
 

@@ -22,6 +22,8 @@ type world struct {
 	dirty           bool
 	seen, persisted int64
 	reported        *wire.Report
+	// standby reports whether the program starts only with a place, as the last order has one or not; warming reports whether what runs is a warm-up.
+	standby, place, warming bool
 	// found are the checkpoints of the last look, and barrier those of the barrier of the epoch that is reported.
 	found, barrier *wire.Checkpoints
 	// resumes is the step that the last program was told to resume from.
@@ -55,10 +57,10 @@ func newWorld(seed uint64) *world {
 	first := 1 + r.Int64N(3)
 	restarted := r.IntN(3) == 0
 	w := &world{
-		random: r, now: time.Unix(0, 0), seen: first, dirty: restarted,
+		random: r, now: time.Unix(0, 0), seen: first, dirty: restarted, standby: r.IntN(3) == 0,
 	}
 	w.look()
-	w.machine = epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: time.Minute, Checkpoints: w.found})
+	w.machine = epoch.New(epoch.Options{Epoch: first, Restarted: restarted, ManagerTimeout: time.Minute, Checkpoints: w.found, Standby: w.standby, WarmUp: time.Duration(r.IntN(2)) * time.Minute})
 	w.tell(epoch.Began{})
 	return w
 }
@@ -92,9 +94,13 @@ func (w *world) look() {
 
 func (w *world) order() {
 	o := &wire.Order{ResumeStep: w.random.Int64N(3), Epoch: max(0, w.seen-1+w.random.Int64N(3)), Start: w.random.IntN(2) == 0, Keep: w.random.IntN(4) == 0}
+	if w.standby && w.random.IntN(3) == 0 {
+		o.Place = &wire.Place{}
+	}
 	if w.random.IntN(30) == 0 {
 		o.Refused = "for a test"
 	} else {
+		w.place = o.Epoch >= w.seen && o.Place != nil || o.Epoch < w.seen && w.place
 		w.seen = max(w.seen, o.Epoch)
 	}
 	w.final = w.final || o.Refused != ""
@@ -122,7 +128,7 @@ func (w *world) signal() {
 
 func (w *world) exit() {
 	e := &wire.Exit{Code: w.random.Int32N(3)}
-	w.program, w.failed = false, e
+	w.program, w.warming, w.failed = false, false, e
 	w.tell(epoch.Ended{Exit: e})
 }
 
@@ -144,6 +150,10 @@ func (w *world) act(a epoch.Action) {
 		w.persisted = a.Epoch
 	case epoch.Start:
 		w.start(a)
+	case epoch.WarmUp:
+		w.check(w.standby && !w.place, "a pod with a rank warms up")
+		w.begin()
+		w.warming = true
 	case epoch.Stop:
 		w.check(!w.stopping && !w.cleaning, "processes are stopped twice")
 		w.stopping = true
@@ -162,13 +172,19 @@ func (w *world) act(a epoch.Action) {
 }
 
 func (w *world) start(a epoch.Start) {
-	w.check(!w.program && !w.leftovers && !w.stopping && !w.cleaning, "a program is started beside another one")
-	w.check(!w.final, "a program is started after SIGTERM or a refusal")
+	w.begin()
+	w.check(!w.standby || w.place, "a spare starts without a rank")
 	w.check(a.Epoch == w.seen, "a program is started in an epoch older than one seen")
 	w.check(a.Epoch == w.persisted, "a program is started in an epoch that is not kept")
 	w.check(a.Order == nil || a.Order.Epoch == a.Epoch, "a program has the contract of another epoch")
 	w.resumes = a.ResumeStep
 	w.check(a.ResumeStep == 0 || (w.waited && a.ResumeStep == a.Order.GetResumeStep()), "a program resumes from a step that was told to others at the barrier")
+}
+
+// begin begins the program, or a warm-up.
+func (w *world) begin() {
+	w.check(!w.program && !w.leftovers && !w.stopping && !w.cleaning, "a program is started beside another one")
+	w.check(!w.final, "a program is started after SIGTERM or a refusal")
 	w.program, w.leftovers, w.dirty, w.failed = true, w.random.IntN(2) == 0, true, nil
 }
 
@@ -181,11 +197,18 @@ func (w *world) report(r *wire.Report) {
 	case wire.State_STATE_FAILED:
 		w.check(!w.program && r.Exit.GetCode() == w.failed.GetCode(), "FAILED of no failure")
 	case wire.State_STATE_SUCCEEDED:
-		w.check(!w.program && r.Exit != nil && r.Exit.Code == 0 && w.failed.GetCode() == 0, "SUCCEEDED of no success")
+		w.check(!w.program && r.Exit != nil && r.Exit.Code+w.failed.GetCode() == 0, "SUCCEEDED of no success")
 	case wire.State_STATE_RUNNING:
-		w.check(w.program && r.Exit == nil, "RUNNING without a program")
+		w.begun(r, w.program && !w.warming)
+	case wire.State_STATE_WARMING_UP:
+		w.begun(r, w.warming || r.Exit.GetCode() == w.failed.GetCode())
 	}
 	w.reported = r
+}
+
+// begun checks the report of what runs.
+func (w *world) begun(r *wire.Report, runs bool) {
+	w.check(runs && w.program == (r.Exit == nil), r.State.String()+" of nothing that runs")
 }
 
 // resumption checks what a report says of checkpoints, and of the step from which a program resumes.
@@ -210,7 +233,7 @@ func (w *world) settled() {
 		return
 	}
 	w.check(w.reported.Epoch == w.seen, "the report is of another epoch")
-	w.check(!w.program || state == wire.State_STATE_RUNNING || state == wire.State_STATE_STOPPING, "a running program is reported otherwise")
+	w.check(!w.program || state == wire.State_STATE_RUNNING || state == wire.State_STATE_STOPPING || w.warming && state == wire.State_STATE_WARMING_UP, "a running program is reported otherwise")
 	w.check(w.program || state != wire.State_STATE_RUNNING, "RUNNING is reported of no program")
 	w.check(state != wire.State_STATE_STOPPING || w.stopping || w.cleaning, "STOPPING is reported while nothing is stopped")
 }

@@ -27,6 +27,10 @@ const (
 	pingTimeout = 10 * time.Second
 )
 
+// window is how much of the manager's messages waits to be taken, in bytes: HTTP/2's default. gRPC would have it grow, and ping the manager after
+// each order to find out how far.
+const window = 65535
+
 var (
 	errClosed = errors.New("the manager has ended the stream")
 	errSilent = fmt.Errorf("the manager has sent no order within %s", answerTimeout)
@@ -85,6 +89,7 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 		// Buffers of 32 KiB for each direction are the default. A supervisor has little to say.
 		grpc.WithReadBufferSize(0),
 		grpc.WithWriteBufferSize(4<<10),
+		grpc.WithInitialWindowSize(window),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
 }

@@ -158,6 +158,8 @@ const (
 	State_STATE_SUCCEEDED State = 5
 	// The kubelet stops the container. No process is started any more, and what ends now is nobody's fault.
 	State_STATE_TERMINATING State = 6
+	// A spare runs its warm-up command, and does not wait for a rank yet. With an exit the command has failed, and is tried again later.
+	State_STATE_WARMING_UP State = 7
 )
 
 // Enum value maps for State.
@@ -170,6 +172,7 @@ var (
 		4: "STATE_FAILED",
 		5: "STATE_SUCCEEDED",
 		6: "STATE_TERMINATING",
+		7: "STATE_WARMING_UP",
 	}
 	State_value = map[string]int32{
 		"STATE_UNSPECIFIED": 0,
@@ -179,6 +182,7 @@ var (
 		"STATE_FAILED":      4,
 		"STATE_SUCCEEDED":   5,
 		"STATE_TERMINATING": 6,
+		"STATE_WARMING_UP":  7,
 	}
 )
 
@@ -827,7 +831,11 @@ type Order struct {
 	// Stalled reports whether the gang makes no steps any more, and a rule acts on that. NCCL's RAS service is asked from then on, and not before: some versions crash by that.
 	Stalled bool `protobuf:"varint,10,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	// Resume_step is the newest step of which every rank can read a checkpoint; 0 where there is none, or it is not known.
-	ResumeStep    int64 `protobuf:"varint,11,opt,name=resume_step,json=resumeStep,proto3" json:"resume_step,omitempty"`
+	ResumeStep int64 `protobuf:"varint,11,opt,name=resume_step,json=resumeStep,proto3" json:"resume_step,omitempty"`
+	// Place is which rank the pod is; absent where its own environment says so. The program of a pod that stands by starts only with a place.
+	Place *Place `protobuf:"bytes,12,opt,name=place,proto3" json:"place,omitempty"`
+	// Hosts are the addresses of ranks whose names DNS gives to other pods, as lines of hosts(5).
+	Hosts         string `protobuf:"bytes,13,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -939,6 +947,66 @@ func (x *Order) GetResumeStep() int64 {
 	return 0
 }
 
+func (x *Order) GetPlace() *Place {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+func (x *Order) GetHosts() string {
+	if x != nil {
+		return x.Hosts
+	}
+	return ""
+}
+
+// Place is the rank of a pod that has the name of another one, or of a spare.
+type Place struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Environment of the program that differs from its container's, as NAME=value.
+	Environment   []string `protobuf:"bytes,1,rep,name=environment,proto3" json:"environment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Place) Reset() {
+	*x = Place{}
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Place) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Place) ProtoMessage() {}
+
+func (x *Place) ProtoReflect() protoreflect.Message {
+	mi := &file_supervisor_wire_supervision_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Place.ProtoReflect.Descriptor instead.
+func (*Place) Descriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Place) GetEnvironment() []string {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
 var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
@@ -1004,7 +1072,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12%\n" +
 	"\x0estarted_micros\x18\x03 \x01(\x03R\rstartedMicros\x12!\n" +
 	"\fended_micros\x18\x04 \x01(\x03R\vendedMicros\x12\x18\n" +
-	"\amessage\x18\x05 \x01(\tR\amessage\"\xb6\x02\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"\x81\x03\n" +
 	"\x05Order\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x14\n" +
 	"\x05start\x18\x02 \x01(\bR\x05start\x12\x16\n" +
@@ -1019,7 +1087,11 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\astalled\x18\n" +
 	" \x01(\bR\astalled\x12\x1f\n" +
 	"\vresume_step\x18\v \x01(\x03R\n" +
-	"resumeStep*v\n" +
+	"resumeStep\x123\n" +
+	"\x05place\x18\f \x01(\v2\x1d.lockstep.supervisor.v1.PlaceR\x05place\x12\x14\n" +
+	"\x05hosts\x18\r \x01(\tR\x05hosts\")\n" +
+	"\x05Place\x12 \n" +
+	"\venvironment\x18\x01 \x03(\tR\venvironment*v\n" +
 	"\bActivity\x12\x18\n" +
 	"\x14ACTIVITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACTIVITY_BUSY\x10\x01\x12\x11\n" +
@@ -1032,7 +1104,7 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"PHASE_INIT\x10\x01\x12\x0f\n" +
 	"\vPHASE_TRAIN\x10\x02\x12\x12\n" +
 	"\x0ePHASE_EVALUATE\x10\x03\x12\x14\n" +
-	"\x10PHASE_CHECKPOINT\x10\x04*\x96\x01\n" +
+	"\x10PHASE_CHECKPOINT\x10\x04*\xac\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_RUNNING\x10\x01\x12\x12\n" +
@@ -1040,7 +1112,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\rSTATE_WAITING\x10\x03\x12\x10\n" +
 	"\fSTATE_FAILED\x10\x04\x12\x13\n" +
 	"\x0fSTATE_SUCCEEDED\x10\x05\x12\x15\n" +
-	"\x11STATE_TERMINATING\x10\x062]\n" +
+	"\x11STATE_TERMINATING\x10\x06\x12\x14\n" +
+	"\x10STATE_WARMING_UP\x10\a2]\n" +
 	"\vSupervision\x12N\n" +
 	"\tSupervise\x12\x1e.lockstep.supervisor.v1.Report\x1a\x1d.lockstep.supervisor.v1.Order(\x010\x01B2Z0github.com/lockstep-dev/lockstep/supervisor/wireb\x06proto3"
 
@@ -1057,7 +1130,7 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 }
 
 var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
 	(Activity)(0),       // 0: lockstep.supervisor.v1.Activity
 	(Phase)(0),          // 1: lockstep.supervisor.v1.Phase
@@ -1069,6 +1142,7 @@ var file_supervisor_wire_supervision_proto_goTypes = []any{
 	(*Progress)(nil),    // 7: lockstep.supervisor.v1.Progress
 	(*Exit)(nil),        // 8: lockstep.supervisor.v1.Exit
 	(*Order)(nil),       // 9: lockstep.supervisor.v1.Order
+	(*Place)(nil),       // 10: lockstep.supervisor.v1.Place
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
 	2,  // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
@@ -1080,13 +1154,14 @@ var file_supervisor_wire_supervision_proto_depIdxs = []int32{
 	5,  // 6: lockstep.supervisor.v1.Report.waits:type_name -> lockstep.supervisor.v1.Waits
 	4,  // 7: lockstep.supervisor.v1.Report.checkpoints:type_name -> lockstep.supervisor.v1.Checkpoints
 	1,  // 8: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
-	3,  // 9: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	9,  // 10: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	10, // [10:11] is the sub-list for method output_type
-	9,  // [9:10] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	10, // 9: lockstep.supervisor.v1.Order.place:type_name -> lockstep.supervisor.v1.Place
+	3,  // 10: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	9,  // 11: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -1101,7 +1176,7 @@ func file_supervisor_wire_supervision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

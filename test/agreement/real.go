@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -105,23 +103,7 @@ func (g *kubelets) strike(ctx context.Context, s *stage, t *trial) (away time.Du
 	if err := g.AwaitNodes(ctx, corev1.ConditionUnknown, s.broken...); err != nil || t.away == 0 {
 		return 0, err
 	}
-	err = errors.Join(sleep(ctx, time.Until(began.Add(t.away))), g.PowerOn(ctx, s.broken...), g.awaitGPUs(ctx, s.broken))
+	err = errors.Join(sleep(ctx, time.Until(began.Add(t.away))), g.PowerOn(ctx, s.broken...), g.AwaitGPUs(ctx, s.broken...))
 	s.broken = nil
 	return time.Since(began), err
-}
-
-// awaitGPUs waits until nodes have their GPUs back: a kubelet learns of them after it is ready.
-func (g *kubelets) awaitGPUs(ctx context.Context, names []string) error {
-	return wait.PollUntilContextTimeout(ctx, glance, waitLimit, true, func(ctx context.Context) (bool, error) {
-		for _, name := range names {
-			node := &corev1.Node{}
-			if err := g.Client().Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-				return false, err
-			}
-			if node.Status.Allocatable.Name("nvidia.com/gpu", resource.DecimalSI).Value() < real.GPUsPerNode {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
 }

@@ -22,12 +22,13 @@ import (
 // figure is what a time was taken of.
 type figure string
 
-// The figures, the last three by the action that they are the recovery by.
+// The figures. Those of restarts are by the action that they are the recovery by.
 const (
 	start       figure = "start"
 	restartPod  figure = "RestartPod"
 	restartTask figure = "RestartTask"
 	restartJob  figure = "RestartJob"
+	takeOver    figure = "takeOver"
 )
 
 // strike is one pod's failure, and what the sides' policies make of it.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/test/bench/ranks"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/operator"
@@ -47,9 +45,8 @@ const (
 
 // fleetBench is this part of a run.
 type fleetBench struct {
-	*bench
-	pool      cluster.Topology
-	authority string // of the manager, in PEM
+	*played
+	pool cluster.Topology
 	// ranks are those of all jobs, one job after the other.
 	ranks     []ranks.Rank
 	processes []*ranks.Process
@@ -66,21 +63,21 @@ func allowFiles(connections int) error {
 		return nil
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: want, Max: max(want, files.Max)}); err != nil {
-		return fmt.Errorf("-fleet: %d connections need %d open files: the hard limit is %d, which a process with CAP_SYS_RESOURCE may raise; -fleet-sharing needs fewer: %w", connections, want, files.Max, err)
+		return fmt.Errorf("%d connections need %d open files: the hard limit is %d, which a process with CAP_SYS_RESOURCE may raise; -fleet-sharing needs fewer: %w", connections, want, files.Max, err)
 	}
 	return nil
 }
 
-// measureFleet takes the figures of fleets of so many jobs, one after the other. Nothing can be measured after it: Volcano has stopped.
-func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
-	sizes = slices.Compact(slices.Sorted(slices.Values(sizes)))
+// fleetPool has room for the largest fleet.
+func fleetPool(sizes counts) cluster.Topology {
 	racks := slices.Max(sizes)
-	f := &fleetBench{bench: b, pool: cluster.Topology{
-		Name: "fleet", Racks: racks, NodesPerRack: fleetRanks / fleetGPUs, GPUsPerNode: fleetGPUs, Tiers: tiersOf(racks),
-	}}
-	if err := f.prepare(ctx); err != nil {
-		return err
-	}
+	return cluster.Topology{Name: "fleet", Racks: racks, NodesPerRack: fleetRanks / fleetGPUs, GPUsPerNode: fleetGPUs, Tiers: tiersOf(racks)}
+}
+
+// measureFleet takes the figures of fleets of so many jobs, one after the other.
+func (p *played) measureFleet(ctx context.Context, sizes counts) (err error) {
+	sizes = slices.Compact(slices.Sorted(slices.Values(sizes)))
+	f := &fleetBench{played: p, pool: fleetPool(sizes)}
 	defer func() {
 		for _, p := range f.processes {
 			err = errors.Join(err, p.Stop())
@@ -97,37 +94,13 @@ func (b *bench) measureFleet(ctx context.Context, sizes counts) (err error) {
 	return nil
 }
 
-// prepare makes the nodes, and stops everybody whose part is played, and the recorder: it keeps all pods. Nodes need no heartbeat: none is waited for.
-func (f *fleetBench) prepare(ctx context.Context) error {
-	f.stop()
-	f.recorder = nil
-	say("fleet: %d nodes", len(f.pool.NodeNames()))
-	stop := func(names ...string) (err error) {
-		for _, name := range names {
-			err = errors.Join(err, f.cluster.Component(name).Stop())
-		}
-		return err
-	}
-	if err := stop(cluster.VolcanoScheduler, cluster.VolcanoControllerManager); err != nil {
-		return err
-	}
-	if err := f.cluster.AddTopology(ctx, f.pool); err != nil {
-		return err
-	}
-	if err := stop(cluster.ControllerManager, cluster.KWOK); err != nil {
-		return err
-	}
-	secret := &corev1.Secret{}
-	if err := f.cluster.Client().Get(ctx, client.ObjectKey{Namespace: operator.Namespace, Name: supervisors.SecretName}, secret); err != nil {
-		return fmt.Errorf("read the manager's authority: %w", err)
-	}
-	f.authority = string(secret.Data[corev1.TLSCertKey])
-	return nil
-}
-
 // job is the i-th of the fleet.
 func (f *fleetBench) job(i int) *v1alpha1.TrainingJob {
-	g := &gang{name: fmt.Sprintf("fleet-%d", i), pods: fleetRanks, pool: f.pool}
+	return oneGPU(&gang{name: fmt.Sprintf("fleet-%d", i), pods: fleetRanks, pool: f.pool})
+}
+
+// oneGPU is a gang whose ranks have a GPU each, and a supervisor.
+func oneGPU(g *gang) *v1alpha1.TrainingJob {
 	job := g.supervised().(*v1alpha1.TrainingJob)
 	one := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	job.Spec.Tasks[0].Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: one, Limits: one}
@@ -138,17 +111,19 @@ func (f *fleetBench) job(i int) *v1alpha1.TrainingJob {
 func (f *fleetBench) grow(ctx context.Context, jobs int) error {
 	first := len(f.ranks) / fleetRanks
 	f.ranks = append(f.ranks, make([]ranks.Rank, (jobs-first)*fleetRanks)...)
-	if err := parallel(jobs-first, func(i int) error { return f.start(ctx, first+i) }); err != nil {
+	err := parallel(jobs-first, func(i int) error {
+		i += first
+		described, err := f.start(ctx, f.job(i), sequence, func(rank int) string { return f.pool.Node(i, rank/fleetGPUs) })
+		copy(f.ranks[i*fleetRanks:], described)
 		return err
-	}
-	say("fleet: the pods of %d jobs run", jobs)
-	_, port, err := net.SplitHostPort(f.supervisors)
+	})
 	if err != nil {
 		return err
 	}
+	say("fleet: the pods of %d jobs run", jobs)
 	described := &ranks.Gang{ServerName: managerHost, Ranks: f.ranks[first*fleetRanks:], Sharing: f.options.fleetSharing, AtOnce: connectAtOnce, SayEvery: sayEvery}
-	for i := range 1 + len(f.ranks)/perAddress { // connections of earlier jobs have taken few ports of each
-		described.Addresses = append(described.Addresses, net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port))
+	if described.Addresses, err = f.addresses(len(f.ranks)); err != nil { // connections of earlier jobs have taken few ports of each
+		return err
 	}
 	process, err := ranks.Start(ctx, described, fleetTimeout)
 	if err != nil {
@@ -203,23 +178,32 @@ func (f *fleetBench) observe(ctx context.Context) error {
 
 // reports are how many the manager has received so far. It is an error where it does not hear every rank.
 func (f *fleetBench) reports(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.metrics+"/metrics", http.NoBody)
+	text, err := f.scrape(ctx)
 	if err != nil {
 		return 0, err
 	}
+	if connected := metric(text, "lockstep_connected_supervisors"); connected != len(f.ranks) {
+		return 0, fmt.Errorf("the manager hears %d supervisors of %d", connected, len(f.ranks))
+	}
+	return metric(text, "lockstep_supervisor_reports_total"), nil
+}
+
+// scrape reads the manager's metrics.
+func (b *bench) scrape(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+b.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("read the manager's metrics: %w", err)
+		return "", fmt.Errorf("read the manager's metrics: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return 0, fmt.Errorf("read the manager's metrics: %w", err)
+		return "", fmt.Errorf("read the manager's metrics: %w", err)
 	}
-	if connected := metric(string(text), "lockstep_connected_supervisors"); connected != len(f.ranks) {
-		return 0, fmt.Errorf("the manager hears %d supervisors of %d", connected, len(f.ranks))
-	}
-	return metric(string(text), "lockstep_supervisor_reports_total"), nil
+	return string(text), nil
 }
 
 // metric is the sum of all series of a metric.

@@ -1,12 +1,14 @@
-// The parts of Volcano and of kubelets in the start of a fleet's jobs. They themselves would need hours for 64,000 pods on a small machine.
+// The parts of Volcano and of kubelets in the start of jobs with many pods. They themselves would need hours for 64,000 pods on a small machine.
 
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"strconv"
 	"time"
 
@@ -19,75 +21,149 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/test/bench/ranks"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
-// start makes a job, and has its pods run on the nodes of a rack. What their supervisors are given it writes to f.ranks.
-func (f *fleetBench) start(ctx context.Context, i int) error {
-	job := f.job(i)
-	if err := f.cluster.Client().Create(ctx, job); err != nil {
-		return fmt.Errorf("create %s: %w", job.Name, err)
+// played is a cluster of which Volcano and the kubelets are played.
+type played struct {
+	*bench
+	authority string // of the manager, in PEM
+}
+
+// play makes pools of nodes, and stops everybody whose part is played, and the recorder: it keeps all pods. Nodes need no heartbeat: none is waited
+// for. Nothing else can be measured after it.
+func (b *bench) play(ctx context.Context, pools ...cluster.Topology) (*played, error) {
+	b.stop()
+	b.recorder = nil
+	stop := func(names ...string) (err error) {
+		for _, name := range names {
+			err = errors.Join(err, b.cluster.Component(name).Stop())
+		}
+		return err
+	}
+	if err := stop(cluster.VolcanoScheduler, cluster.VolcanoControllerManager); err != nil {
+		return nil, err
+	}
+	for _, pool := range pools {
+		say("%s: %d nodes", pool.Name, len(pool.NodeNames()))
+		if err := b.cluster.AddTopology(ctx, pool); err != nil {
+			return nil, err
+		}
+	}
+	if err := stop(cluster.ControllerManager, cluster.KWOK); err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{}
+	if err := b.cluster.Client().Get(ctx, client.ObjectKey{Namespace: operator.Namespace, Name: supervisors.SecretName}, secret); err != nil {
+		return nil, fmt.Errorf("read the manager's authority: %w", err)
+	}
+	return &played{bench: b, authority: string(secret.Data[corev1.TLSCertKey])}, nil
+}
+
+// addresses are those of the manager for so many connections.
+func (p *played) addresses(connections int) (all []string, err error) {
+	_, port, err := net.SplitHostPort(p.supervisors)
+	for i := range 1 + connections/perAddress {
+		all = append(all, net.JoinHostPort(fmt.Sprintf("127.0.0.%d", i+1), port))
+	}
+	return all, err
+}
+
+// sequence does something so often, as parallel does, but once at a time.
+func sequence(count int, do func(int) error) error {
+	for i := range count {
+		if err := do(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start makes a job, and has the pods of all its tasks, one task after the other, run on nodes by their numbers. It returns what their supervisors are given.
+func (p *played) start(ctx context.Context, job *v1alpha1.TrainingJob, each func(int, func(int) error) error, node func(int) string) ([]ranks.Rank, error) {
+	if err := p.cluster.Client().Create(ctx, job); err != nil {
+		return nil, fmt.Errorf("create %s: %w", job.Name, err)
 	}
 	of := &batch.Job{}
 	err := wait.PollUntilContextTimeout(ctx, glance, timeoutOf(0), true, func(ctx context.Context) (bool, error) {
-		err := f.cluster.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: job.Name + "-1"}, of)
+		err := p.cluster.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: job.Name + "-1"}, of)
 		return err == nil, client.IgnoreNotFound(err)
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the Volcano Job of %s: %w", job.Name, err)
+		return nil, fmt.Errorf("waiting for the Volcano Job of %s: %w", job.Name, err)
 	}
-	group := podGroup(of)
-	if err := f.cluster.Client().Create(ctx, group); err != nil {
-		return fmt.Errorf("create the PodGroup of %s: %w", job.Name, err)
+	pods := podsOf(of)
+	if err := p.cluster.Client().Create(ctx, podGroup(of, len(pods))); err != nil {
+		return nil, fmt.Errorf("create the PodGroup of %s: %w", job.Name, err)
 	}
-	for rank := range fleetRanks {
-		if f.ranks[i*fleetRanks+rank], err = f.startPod(ctx, f.pod(of, rank, f.pool.Node(i, rank/fleetGPUs))); err != nil {
-			return fmt.Errorf("rank %d of %s: %w", rank, job.Name, err)
-		}
+	given := make([]ranks.Rank, len(pods))
+	if err := each(len(pods), func(i int) (err error) {
+		given[i], err = p.startPod(ctx, pods[i], node(i))
+		return err
+	}); err != nil {
+		return nil, err
 	}
-	return f.setStatus(ctx, of, batch.JobStatus{State: batch.JobState{Phase: batch.Running}, MinAvailable: of.Spec.MinAvailable, Running: fleetRanks})
+	return given, p.setStatus(ctx, of, batch.JobStatus{State: batch.JobState{Phase: batch.Running}, MinAvailable: of.Spec.MinAvailable, Running: int32(len(pods))})
 }
 
-func podGroup(of *batch.Job) *scheduling.PodGroup {
+func podGroup(of *batch.Job, pods int) *scheduling.PodGroup {
 	return &scheduling.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: of.Namespace, Name: of.Name + "-" + string(of.UID), Labels: of.Labels,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, batch.SchemeGroupVersion.WithKind("Job"))},
 		},
 		Spec:   scheduling.PodGroupSpec{MinMember: of.Spec.MinAvailable, Queue: of.Spec.Queue},
-		Status: scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning, Running: fleetRanks},
+		Status: scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning, Running: int32(pods)},
 	}
 }
 
-// startPod makes a pod, and has it run.
-func (f *fleetBench) startPod(ctx context.Context, pod *corev1.Pod) (ranks.Rank, error) {
-	if err := f.cluster.Client().Create(ctx, pod); err != nil {
-		return ranks.Rank{}, fmt.Errorf("create the pod: %w", err)
+// startPod makes a pod as the manager lets it start, and has it run on a node.
+func (p *played) startPod(ctx context.Context, pod *corev1.Pod, node string) (ranks.Rank, error) {
+	_, spare := pod.Labels[v1alpha1.LabelSpare]
+	maps.Copy(pod.Annotations, map[string]string{
+		v1alpha1.AnnotationEpoch: strconv.Itoa(supervisedEpoch), v1alpha1.AnnotationPlacedTime: time.Now().UTC().Format(time.RFC3339Nano),
+		v1alpha1.AnnotationManagerCA: p.authority, v1alpha1.AnnotationStandby: strconv.FormatBool(spare),
+	})
+	pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, node
+	if err := p.cluster.Client().Create(ctx, pod); err != nil {
+		return ranks.Rank{}, fmt.Errorf("create %s: %w", pod.Name, err)
 	}
-	if err := f.setStatus(ctx, pod, trains(pod)); err != nil {
+	if err := p.setStatus(ctx, pod, trains(pod)); err != nil {
 		return ranks.Rank{}, err
 	}
-	return f.identify(ctx, pod)
+	rank, err := p.identify(ctx, pod)
+	rank.Standby = spare
+	return rank, err
 }
 
-// pod is that of a rank, as Volcano makes it and the manager lets it start.
-func (f *fleetBench) pod(of *batch.Job, rank int, node string) *corev1.Pod {
-	template := of.Spec.Tasks[0].Template.DeepCopy()
+// podsOf are the pods of a Volcano Job, behind their gates, one task after the other.
+func podsOf(of *batch.Job) (pods []*corev1.Pod) {
+	for i := range of.Spec.Tasks {
+		for index := range of.Spec.Tasks[i].Replicas {
+			pods = append(pods, podOf(of, &of.Spec.Tasks[i], index))
+		}
+	}
+	return pods
+}
+
+// podOf is a pod as Volcano makes it.
+func podOf(of *batch.Job, task *batch.TaskSpec, index int32) *corev1.Pod {
+	template := task.Template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: of.Namespace, Name: fmt.Sprintf("%s-%s-%d", of.Name, of.Spec.Tasks[0].Name, rank), Labels: template.Labels,
+			Namespace: of.Namespace, Name: fmt.Sprintf("%s-%s-%d", of.Name, task.Name, index), Labels: template.Labels,
 			Annotations: map[string]string{
-				batch.TaskIndex: strconv.Itoa(rank), batch.TaskSpecKey: of.Spec.Tasks[0].Name, batch.JobNameKey: of.Name, batch.QueueNameKey: of.Spec.Queue,
+				batch.TaskIndex: strconv.Itoa(int(index)), batch.TaskSpecKey: task.Name, batch.JobNameKey: of.Name, batch.QueueNameKey: of.Spec.Queue,
 				batch.JobVersion: "0", scheduling.KubeGroupNameAnnotationKey: of.Name + "-" + string(of.UID),
-				v1alpha1.AnnotationEpoch: strconv.Itoa(supervisedEpoch), v1alpha1.AnnotationPlacedTime: time.Now().UTC().Format(time.RFC3339Nano),
-				v1alpha1.AnnotationManagerCA: f.authority,
 			},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, batch.SchemeGroupVersion.WithKind("Job"))},
 		},
 		Spec: template.Spec,
 	}
-	maps.Copy(pod.Labels, map[string]string{batch.JobNameKey: of.Name, batch.JobNamespaceKey: of.Namespace, batch.TaskSpecKey: of.Spec.Tasks[0].Name})
-	pod.Spec.SchedulingGates, pod.Spec.NodeName = nil, node
+	maps.Copy(pod.Labels, map[string]string{batch.JobNameKey: of.Name, batch.JobNamespaceKey: of.Namespace, batch.TaskSpecKey: task.Name})
 	return pod
 }
 
@@ -111,12 +187,12 @@ func trains(pod *corev1.Pod) corev1.PodStatus {
 	return status
 }
 
-func (f *fleetBench) setStatus(ctx context.Context, of client.Object, status any) error {
+func (p *played) setStatus(ctx context.Context, of client.Object, status any) error {
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err != nil {
 		return err
 	}
-	if err := f.cluster.Client().Status().Patch(ctx, of, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := p.cluster.Client().Status().Patch(ctx, of, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("set the status of %s: %w", of.GetName(), err)
 	}
 	return nil

@@ -18,6 +18,7 @@ type limit struct {
 	Against  figure  `json:"against"`
 	FromPods int     `json:"fromPods"`
 	Ratio    float64 `json:"ratio"`
+	Seconds  int     `json:"seconds"`
 	Writes   *atMost `json:"writes"`
 	Holds    *atMost `json:"holds"`
 }

@@ -1,6 +1,6 @@
 // Command bench measures Lockstep beside Volcano's own restart policies: the same gangs on the same
 // cluster in the same run, in turns, so that a slow machine slows both; and how fast it decides on
-// reports of ill nodes, and restarts the programs of a gang. It prints the figures, marks those that miss their goal, and writes them into
+// reports of ill nodes, restarts the programs of a gang, and has spares take over. It prints the figures, marks those that miss their goal, and writes them into
 // a README. It fails where a gang's figure exceeds its limit.
 package main
 
@@ -36,6 +36,7 @@ type options struct {
 	fleet           counts
 	fleetFor        time.Duration
 	fleetSharing    int
+	takeOver        counts
 	manager, readme string
 }
 
@@ -55,6 +56,7 @@ func main() {
 	flag.Var(&o.fleet, "fleet", "jobs of 64 ranks that train side by side, one figure for each; empty leaves them out; 1000 take 20 GiB, and 66,000 open files")
 	flag.DurationVar(&o.fleetFor, "fleet-for", 10*time.Minute, "how long each fleet is watched")
 	flag.IntVar(&o.fleetSharing, "fleet-sharing", 1, "how many supervisors of a fleet share a connection, where a process may not have enough files open: 4 at most")
+	flag.Var(&o.takeOver, "takeover", "ranks of gangs whose spares take over, one figure for each; empty leaves them out; 10000 need 13,000 open files")
 	flag.StringVar(&o.manager, "manager", "", "a prebuilt manager; by default cmd/manager is built")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the figures into, each part between its marks")
 	flag.Parse()
@@ -102,6 +104,7 @@ const (
 	healthSection     readme.Section = "bench:health"
 	supervisedSection readme.Section = "bench:supervised"
 	fleetSection      readme.Section = "bench:fleet"
+	takeOverSection   readme.Section = "bench:takeover"
 )
 
 // sections are the parts of the page that were measured.
@@ -118,6 +121,9 @@ func sections(r *results, o *options, v readme.Versions) map[readme.Section]stri
 	}
 	if len(r.fleet) > 0 {
 		parts[fleetSection] = renderFleet(r.fleet, o.fleetSharing, v)
+	}
+	if len(r.takeOver) > 0 {
+		parts[takeOverSection] = renderTakeOver(r, v)
 	}
 	return parts
 }
@@ -144,8 +150,29 @@ func (b *bench) measureAll(ctx context.Context) error {
 			return fmt.Errorf("full cluster: %w", err)
 		}
 	}
+	if len(b.options.takeOver)+len(b.options.fleet) > 0 {
+		return b.measurePlayed(ctx)
+	}
+	return nil
+}
+
+// measurePlayed measures what nobody else can take part in.
+func (b *bench) measurePlayed(ctx context.Context) error {
+	pools := takeOverPools(b.options.takeOver)
 	if len(b.options.fleet) > 0 {
-		if err := b.measureFleet(ctx, b.options.fleet); err != nil {
+		pools = append(pools, fleetPool(b.options.fleet))
+	}
+	p, err := b.play(ctx, pools...)
+	if err != nil {
+		return err
+	}
+	for _, size := range b.options.takeOver {
+		if err := p.measureTakeOver(ctx, size); err != nil {
+			return fmt.Errorf("take-over in %d ranks: %w", size, err)
+		}
+	}
+	if len(b.options.fleet) > 0 {
+		if err := p.measureFleet(ctx, b.options.fleet); err != nil {
 			return fmt.Errorf("fleet: %w", err)
 		}
 	}

@@ -16,7 +16,7 @@ func TestREADMEHasMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []readme.Section{gangSection, healthSection, supervisedSection, fleetSection} {
+	for _, s := range []readme.Section{gangSection, healthSection, supervisedSection, fleetSection, takeOverSection} {
 		if _, err := readme.With(string(raw), s, ""); err != nil {
 			t.Errorf("docs/benchmarks.md: %v", err)
 		}

@@ -15,8 +15,9 @@ type results struct {
 	// health and supervised are nil where they were left out.
 	health     *healthResults
 	supervised *supervisedResults
-	fleet      []*fleetResults // by size
-	misses     []string        // limits of gangs that are exceeded
+	fleet      []*fleetResults    // by size
+	takeOver   []*takeOverResults // by size
+	misses     []string           // limits of gangs that are exceeded
 }
 
 // sample is one start or one recovery.

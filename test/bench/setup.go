@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -68,10 +67,9 @@ func (b *bench) end() error {
 }
 
 func (b *bench) start(ctx context.Context) error {
-	if len(b.options.fleet) > 0 {
-		if err := allowFiles(slices.Max(b.options.fleet) * fleetRanks / b.options.fleetSharing); err != nil {
-			return err
-		}
+	connections := b.options.connections()
+	if err := allowFiles(connections); err != nil {
+		return err
 	}
 	manager, err := b.managerBinary(ctx)
 	if err != nil {
@@ -105,7 +103,7 @@ func (b *bench) start(ctx context.Context) error {
 	}
 	b.supervisors = fmt.Sprintf("%s:%d", managerHost, port)
 	bind := b.supervisors
-	if len(b.options.fleet) > 0 {
+	if connections > 0 {
 		bind = fmt.Sprintf(":%d", port) // for more connections than one address has ports
 	}
 	if port, err = b.cluster.Port(); err != nil {
@@ -125,6 +123,17 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	return b.cluster.AddTopology(ctx, pulsePool)
+}
+
+// connections are how many there may be to the manager at a time, where that is many.
+func (o *options) connections() (most int) {
+	for _, jobs := range o.fleet {
+		most = max(most, jobs*fleetRanks/o.fleetSharing)
+	}
+	for _, size := range o.takeOver {
+		most = max(most, size+takeOverSpares)
+	}
+	return most
 }
 
 func (b *bench) managerBinary(ctx context.Context) (string, error) {

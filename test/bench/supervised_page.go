@@ -52,9 +52,7 @@ func (r *programRestart) statuses() int { return r.writes.kinds[statusWrite] }
 // others are the writes of anything but that status and Events.
 func (r *programRestart) others() int { return total(r.writes.kinds) - r.statuses() }
 
-func (r *programRestart) refused() int { return total(r.writes.refused) }
-func (r *programRestart) events() int  { return r.writes.events }
-func (r *programRestart) held() int    { return r.memory }
+func (r *programRestart) events() int { return r.writes.events }
 
 func (r *programRestart) String() string {
 	return fmt.Sprintf("recorded after %s ms, all wait after %s ms and run after %s ms, recovered after %s ms; %s, events %d; %s s of processor, the supervisors %s s, %d MiB",
@@ -79,9 +77,6 @@ func renderSupervised(r *supervisedResults, v readme.Versions) string {
 	p.line("")
 	p.restartTimes(r)
 	p.restartCosts(r)
-	p.line("All supervisors had connected %s s after their process began. The manager held %d MiB before that, and %d MiB after it.",
-		seconds(r.connecting), r.alone, r.connected)
-	p.line("")
 	p.misses()
 	return p.String()
 }
@@ -127,8 +122,6 @@ func (p *page) restartCosts(r *supervisedResults) {
 		{"writes of the TrainingJob's status", (*programRestart).statuses, maxStatusWrites},
 		{"writes of Events", (*programRestart).events, 0},
 		{"other writes" + r.otherKinds(), (*programRestart).others, 0},
-		{"refused", (*programRestart).refused, 0},
-		{"the manager's memory afterwards, in MiB", (*programRestart).held, 0},
 	} {
 		counts, goal := of(r.restarts, row.count), ""
 		if row.limit > 0 {

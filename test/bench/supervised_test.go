@@ -75,7 +75,6 @@ func TestRenderSupervised(t *testing.T) {
 		"| writes of the TrainingJob's status | 2 | 3 | ≤ 2 **misses: 3** |",
 		"| writes of Events | 3 | 3 |  |",
 		"| other writes: patch pods | 0 | 1 |  |",
-		"| the manager's memory afterwards, in MiB | 120 | 120 |  |",
 		"| the manager's processor time | 0.70 s | 0.70 s |  |",
 		"- from the exit of a program until all 1000 run in the next epoch: 2.4s, and not ≤ 2s",
 	} {

@@ -100,7 +100,7 @@ func TestSupervisorsOnARealAPIServer(t *testing.T) {
 
 	first := s.supervise(v, s.podToken(&pod, supervisors.Audience))
 	s.must(first.Send(&wire.Report{Epoch: 2, State: wire.State_STATE_RUNNING}), "report")
-	v.hub.Order(job, supervisors.Order{Epoch: 3})
+	v.hub.Order(job, supervisors.Order{Epoch: 3}, nil)
 	order, err := first.Recv()
 	s.must(err, "receive an order")
 	if order.GetEpoch() != 3 {

@@ -74,7 +74,7 @@ func TestTokensOfARealAPIServer(t *testing.T) {
 	s.run(s.trainingJob(2))
 	pod, peer := s.pod(0), s.pod(1)
 	job := supervisors.JobOf(s.job)
-	v.hub.Order(job, supervisors.Order{Epoch: 3})
+	v.hub.Order(job, supervisors.Order{Epoch: 3}, nil)
 
 	good := s.podToken(&pod, supervisors.Audience)
 	all, key := s.claims(good), s.serverKey()
@@ -113,8 +113,8 @@ func TestATokenOfAnotherJob(t *testing.T) {
 	v := s.startSupervision()
 	s.run(s.trainingJob(1))
 	other.run(other.trainingJob(1))
-	v.hub.Order(supervisors.JobOf(s.job), supervisors.Order{Epoch: 3})
-	v.hub.Order(supervisors.JobOf(other.job), supervisors.Order{Epoch: 5})
+	v.hub.Order(supervisors.JobOf(s.job), supervisors.Order{Epoch: 3}, nil)
+	v.hub.Order(supervisors.JobOf(other.job), supervisors.Order{Epoch: 5}, nil)
 
 	pod := other.pod(0)
 	stream := s.supervise(v, s.podToken(&pod, supervisors.Audience))

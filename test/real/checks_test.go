@@ -3,7 +3,6 @@
 package real
 
 import (
-	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,14 +84,7 @@ func (s *scenario) blames(before map[int]corev1.Pod, ranks ...int) {
 func (s *scenario) powerOff(nodes ...string) error {
 	s.t.Cleanup(func() {
 		s.must(ground.PowerOn(s.ctx, nodes...))
-		for _, name := range nodes {
-			s.must(await(s.ctx, "node "+name+" has its GPUs", func(ctx context.Context) (bool, error) {
-				node := &corev1.Node{}
-				err := ground.Client().Get(ctx, client.ObjectKey{Name: name}, node)
-				gpus := node.Status.Allocatable[gpuResource]
-				return gpus.Value() == int64(ground.Nodes.GPUsPerNode), err
-			}))
-		}
+		s.must(ground.AwaitGPUs(s.ctx, nodes...))
 	})
 	return ground.PowerOff(s.ctx, nodes...)
 }

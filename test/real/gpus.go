@@ -29,6 +29,22 @@ const dcgmFolder = "dcgm"
 // GPU is the UUID of a node's GPU, as the device plugin of real nodes names it.
 func GPU(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", node, index) }
 
+// AwaitGPUs waits until nodes have their GPUs back: a kubelet learns of them after it is ready.
+func (g *Ground) AwaitGPUs(ctx context.Context, nodes ...string) error {
+	return await(ctx, fmt.Sprintf("nodes %v have their GPUs", nodes), func(ctx context.Context) (bool, error) {
+		for _, name := range nodes {
+			node := &corev1.Node{}
+			if err := g.Client().Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+				return false, err
+			}
+			if gpus := node.Status.Allocatable[gpuResource]; gpus.Value() < int64(g.Nodes.GPUsPerNode) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
 // InstallAgent installs the health agent as it is shipped, on every node. It returns what plays DCGM
 // on each, and a function that takes the agent and what it has reported away again.
 func (g *Ground) InstallAgent(ctx context.Context) (states map[string]*dcgmsim.State, remove func(context.Context) error, err error) {

@@ -49,17 +49,46 @@ func withCopies(t *Training) {
 func TestRanksResumeFromTheirNearestCopy(t *testing.T) {
 	s := torchrun(t, "copies", 100_000, (*Training).Supervise, (*Training).WithoutAgents, withCopies)
 	before := s.pods()
-	for _, fault := range []struct {
-		what   string
-		rank   int
-		strike func() error
-		folder string // of the rank's copy
-		every  int
-	}{
-		{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, memory, 1},
-		{"a pod is deleted", 1, func() error { return s.deletePods(1) }, cluster.LocalPath, onNode},
-		{"a node loses its power", 2, func() error { return s.powerOff(before[2].Spec.NodeName) }, cluster.SharedPath, inShared},
-	} {
+	s.resumeAfter(
+		fault{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, memory, 1},
+		fault{"a pod is deleted", 1, func() error { return s.deletePods(1) }, cluster.LocalPath, onNode},
+		fault{"a node loses its power", 2, func() error { return s.powerOff(before[2].Spec.NodeName) }, cluster.SharedPath, inShared},
+	)
+}
+
+// withSurvivors has ranks save their last whole step when they cannot go on, and rank 0 every thirtieth.
+func withSurvivors(t *Training) {
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		container.Env = append(container.Env, corev1.EnvVar{Name: "SURVIVORS_SAVE", Value: "1"}, corev1.EnvVar{Name: "CHECKPOINT_EVERY", Value: "30"})
+	}
+	t.Job.Spec.Supervisor.CheckpointTiers = []v1alpha1.CheckpointTier{{Path: cluster.SharedPath, Scope: v1alpha1.CheckpointScopeShared}}
+}
+
+// TestSurvivorsSave kills a program, whose peers see their collective fail, and powers a node off, whose peers hang until they are stopped. The gang goes
+// on from the step of its survivors.
+func TestSurvivorsSave(t *testing.T) {
+	s := torchrun(t, "survivors", 100_000, (*Training).Supervise, (*Training).WithoutAgents, withSurvivors)
+	before := s.pods()
+	s.resumeAfter(
+		fault{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, cluster.SharedPath, 1},
+		fault{"a node loses its power", 2, func() error { return s.powerOff(before[2].Spec.NodeName) }, cluster.SharedPath, 1},
+	)
+}
+
+// fault is something that strikes a rank, which then resumes from a folder, where a step is saved every so often.
+type fault struct {
+	what   string
+	rank   int
+	strike func() error
+	folder string
+	every  int
+}
+
+// resumeAfter has faults strike, one after the other.
+func (s *scenario) resumeAfter(faults ...fault) {
+	s.t.Helper()
+	for _, fault := range faults {
 		s.must(s.Refresh(s.ctx))
 		epoch := s.Job.Status.Epoch
 		s.must(s.awaitPrinted(fmt.Sprintf("event=step rank=0 step=%d ", s.lastPrinted(s.pods()[0])+2*inShared)))

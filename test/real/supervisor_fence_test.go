@@ -87,25 +87,32 @@ func (s *scenario) awaitLog(what, text string, pods map[int]corev1.Pod) error {
 	s.t.Helper()
 	return await(s.ctx, what, func(context.Context) (bool, error) {
 		for _, pod := range pods {
-			folder, err := ground.PodLogs(&pod)
-			if err != nil {
+			log, err := nodeLog(&pod)
+			if err != nil || !strings.Contains(log, text) {
 				return false, err
-			}
-			files, err := filepath.Glob(filepath.Join(folder, "trainer", "*.log"))
-			if err != nil {
-				return false, err
-			}
-			found := false
-			for _, file := range files {
-				content, err := os.ReadFile(file)
-				found = found || (err == nil && strings.Contains(string(content), text))
-			}
-			if !found {
-				return false, nil
 			}
 		}
 		return true, nil
 	})
+}
+
+// nodeLog is what a pod's program and its supervisor have printed, as its node keeps it. No kubelet is asked.
+func nodeLog(pod *corev1.Pod) (string, error) {
+	folder, err := ground.PodLogs(pod)
+	if err != nil {
+		return "", err
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "trainer", "*.log"))
+	if err != nil {
+		return "", err
+	}
+	var log strings.Builder
+	for _, file := range files {
+		if content, err := os.ReadFile(file); err == nil { // a kubelet may take it away meanwhile
+			log.Write(content)
+		}
+	}
+	return log.String(), nil
 }
 
 // TestAFrozenNodeUnderASupervisorIsRefused thaws the node of rank 0 after its rank has another pod. Its kubelet does not hear of that: the

@@ -16,8 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/cluster"
 	"github.com/lockstep-dev/lockstep/test/workloads/trainer/losses"
 )
@@ -64,8 +66,8 @@ func (g *Ground) NewTraining(name string, ranks, steps int) *Training {
 			Framework:       &v1alpha1.Framework{PyTorch: &v1alpha1.PyTorch{}},
 			RestartPolicy:   &v1alpha1.RestartPolicy{UnreachableNode: fenced()},
 			Tasks: []v1alpha1.Task{
-				{Name: "master", Replicas: 1, Template: g.template(folder, steps)},
-				{Name: "worker", Replicas: int32(ranks - 1), Template: g.template(folder, steps)},
+				{Name: masterTask, Replicas: 1, Template: g.template(folder, steps)},
+				{Name: workerTask, Replicas: int32(ranks - 1), Template: g.template(folder, steps)},
 			},
 		},
 	}
@@ -141,7 +143,7 @@ func (t *Training) Delete(ctx context.Context) error {
 		return err
 	}
 	return await(ctx, "the job's pods are gone", func(ctx context.Context) (bool, error) {
-		pods, err := t.Pods(ctx)
+		pods, err := t.pods(ctx)
 		return len(pods) == 0, err
 	})
 }
@@ -173,23 +175,47 @@ func await(ctx context.Context, what string, holds wait.ConditionWithContextFunc
 	return nil
 }
 
-// Pods are the job's pods by rank: the master is rank 0.
+// Pods are the pods of the job's ranks: the master is rank 0. Those of spares are not among them.
 func (t *Training) Pods(ctx context.Context) (map[int]corev1.Pod, error) {
+	all, err := t.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.ByRank(ctx, all)
+}
+
+// ByRank are those of some pods that are of a rank.
+func (t *Training) ByRank(ctx context.Context, all []corev1.Pod) (map[int]corev1.Pod, error) {
+	status, err := t.placed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods := map[int]corev1.Pod{}
+	for _, pod := range all {
+		switch r := gang.RankOf(status, slotOf(pod)); r.Task {
+		case masterTask:
+			pods[0] = pod
+		case workerTask:
+			pods[int(r.Index)+1] = pod
+		}
+	}
+	return pods, nil
+}
+
+// pods are all pods of the job.
+func (t *Training) pods(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := t.ground.Client().List(ctx, list, client.InNamespace(t.Job.Namespace), client.MatchingLabels{v1alpha1.LabelJob: t.Job.Name})
 	if err != nil {
 		return nil, fmt.Errorf("listing the job's pods: %w", err)
 	}
-	pods := map[int]corev1.Pod{}
-	for _, pod := range list.Items {
-		var attempt, index int
-		if n, _ := fmt.Sscanf(pod.Name, t.Job.Name+"-%d-worker-%d", &attempt, &index); n == 2 {
-			pods[index+1] = pod
-		} else {
-			pods[0] = pod
-		}
-	}
-	return pods, nil
+	return list.Items, nil
+}
+
+// slotOf is the rank, or the spare, that a pod is named after.
+func slotOf(pod corev1.Pod) gang.Rank {
+	index, _ := strconv.Atoi(pod.Annotations[batch.TaskIndex])
+	return gang.Rank{Task: pod.Annotations[batch.TaskSpecKey], Index: int32(index)}
 }
 
 // Log is the end of what a pod's container has printed.

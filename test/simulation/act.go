@@ -18,7 +18,7 @@ import (
 // act carries out a plan in the order, and with the preconditions, of the controller.
 func (m *manager) act(t *tenant, p policies.Plan) {
 	held := m.holdAll(t, p.Hold)
-	m.giveOrder(t, p.Order)
+	m.giveOrder(t, &p)
 	if !held {
 		return // nothing is deleted where a hold is missing
 	}
@@ -27,6 +27,10 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 		t.deleteByUID(d)
 	}
 	m.actOnVolcano(t, &p)
+	if p.Protect != nil {
+		m.write()
+		t.protected = p.Protect.Tasks
+	}
 	for _, l := range p.Lift {
 		m.write()
 		t.lift(l)
@@ -36,6 +40,12 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 		t.tolerate(l)
 	}
 	m.bind(t, p.Bind)
+	for _, l := range p.Relabel {
+		m.write()
+		if pod := t.podOfUID(l.UID); pod != nil {
+			pod.SpareLabel = l.Spare
+		}
+	}
 	for _, a := range p.Ask {
 		for _, pod := range a.Pods {
 			m.write()

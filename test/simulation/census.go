@@ -45,7 +45,7 @@ var events = []string{
 	"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
 	"former leader acts", "clock steps back", "gang keeps its place in the queue",
 	"pod is asked again by another process",
-	"leaf is drained", "node joins late", "node returns", "node is lost", "late node is used",
+	"leaf is drained", "eviction is refused", "node joins late", "node returns", "node is lost", "late node is used",
 	"queue's share refuses a pod", "other queues have demand",
 	"pod is bound without the scheduler", "pod is bound early", "scheduler is behind", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
 	"place is taken first", "kubelet refuses a pod",
@@ -75,7 +75,7 @@ func allThings() []string {
 	}
 	for _, e := range []v1alpha1.EventType{
 		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted, v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
-		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed,
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.NodeCordoned, v1alpha1.VolcanoJobDeleted, v1alpha1.VolcanoJobEnded, v1alpha1.JobResumed,
 		v1alpha1.RestartRequested,
 	} {
 		add("trigger", string(e))
@@ -87,7 +87,7 @@ func allThings() []string {
 		v1alpha1.ReasonBudgetExhausted, v1alpha1.ReasonLadderExhausted)
 	for _, e := range []v1alpha1.EventType{
 		v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.NodeNotReady, v1alpha1.NodeGone,
-		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.VolcanoJobDeleted, v1alpha1.RestartRequested,
+		v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.NodeCordoned, v1alpha1.VolcanoJobDeleted, v1alpha1.RestartRequested,
 	} {
 		add("time lost to", string(e))
 	}

@@ -14,7 +14,7 @@ var supervisedEvents = []string{
 	"supervisor hears an order of an older epoch", "supervisor is cut off", "supervisor is killed", "supervisor is asked to end",
 	"supervisor cannot stop its program", "program outlives its pod", "program of a supervised rank aborts", "program saves",
 	"program ends early", "survivors are kept", "survivors are restarted",
-	"every rank is restarted in a history", "first of several programs is named", "programs are started once more", "lack of progress skips a step",
+	"spare takes over a rank", "every rank is restarted in a history", "first of several programs is named", "programs are started once more", "lack of progress skips a step",
 }
 
 // supervisedThings are what has to happen in histories of supervised gangs, besides.
@@ -28,7 +28,7 @@ func supervisedThings() []string {
 	}
 	for _, e := range []v1alpha1.EventType{
 		v1alpha1.ProcessFailed, v1alpha1.ProcessStuck, v1alpha1.PodFailed, v1alpha1.PodDeleted, v1alpha1.PodNotReady, v1alpha1.PodNotStarted,
-		v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone, v1alpha1.HealthDegraded, v1alpha1.HealthFailed,
+		v1alpha1.PodPending, v1alpha1.NodeNotReady, v1alpha1.NodeGone, v1alpha1.HealthDegraded, v1alpha1.HealthFailed, v1alpha1.NodeCordoned,
 		v1alpha1.VolcanoJobDeleted, v1alpha1.JobResumed, v1alpha1.RestartRequested,
 	} {
 		all = append(all, "supervised trigger "+string(e))

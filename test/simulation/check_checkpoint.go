@@ -97,7 +97,7 @@ func (r *record) programEnded(p *gang.Pod) bool {
 }
 
 // couldSave reports whether all that an incident concerns was seen to work, but for signals, and nothing else
-// was restarted in the same record. A pod whose program has ended may still be ready.
+// was restarted in the same record. A pod whose program has ended, or does not reach the epoch of its gang, may still be ready.
 func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 	for i := range r.s.Incidents {
 		other := &r.s.Incidents[i]
@@ -115,6 +115,6 @@ func (r *record) couldSave(inc *v1alpha1.Incident) bool {
 	}
 	return !slices.ContainsFunc(r.ranksBefore(), func(of rank) bool {
 		p := r.seen(of)
-		return concerns(r.o.Job, inc, of) && !r.works(of) && (!r.runs(p) || !p.Ready || r.programEnded(p))
+		return concerns(r.o.Job, inc, of) && !r.works(of) && (!r.runs(p) || !p.Ready || r.programEnded(p) || r.isLate(p))
 	})
 }

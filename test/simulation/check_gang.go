@@ -29,7 +29,7 @@ func (r *record) checkVictim(p *gang.Pod) {
 		was := incidentOf(r.old, inc.ID)
 		return slices.ContainsFunc(newSteps(&was, &inc), func(f v1alpha1.FiredStep) bool {
 			forPods := f.Action == v1alpha1.RestartPod || f.Action == v1alpha1.MigratePod
-			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || isAbout(&was, p) || r.isOverdue(&was, rankOf(p)) || byRequest(&inc, f))
+			return !f.DryRun && r.reaches(&inc, f, rankOf(p)) && (!forPods || r.isOwn(&was, &inc, p) || r.isOverdue(&was, rankOf(p)) || byRequest(&inc, f))
 		})
 	})
 	r.require(Scope, may, "pod %s on node %s is replaced, and only its peers are broken", p.Name, p.Node)
@@ -60,7 +60,7 @@ func (r *record) isSpared(p *gang.Pod, namedBy int32) bool {
 		switch {
 		case fellFirst(p, &was, inc.ID, namedBy):
 			return false
-		case (inc.Trigger == v1alpha1.RestartRequested || inc.Trigger == v1alpha1.HealthDegraded) && !hasRestarted(&was):
+		case (inc.Trigger == v1alpha1.RestartRequested || inc.Trigger == v1alpha1.HealthDegraded || inc.Trigger == v1alpha1.NodeCordoned) && !hasRestarted(&was):
 			return false // its ranks have run until now
 		case inc.Outcome != "" || inc.Trigger == v1alpha1.PodPending || len(rule.Steps) == 0 || rule.Steps[0].Action == v1alpha1.Ignore:
 			return false
@@ -76,6 +76,11 @@ func (r *record) isSpared(p *gang.Pod, namedBy int32) bool {
 func fellFirst(p *gang.Pod, was *v1alpha1.Incident, id, namedBy int32) bool {
 	isNew := namedBy > 0 && was.ID == 0 && id != namedBy
 	return isNew || (was.Cause.Time != nil && p.LastExit.Time.Before(was.Cause.Time.Time))
+}
+
+// isOwn reports whether an incident is about this very pod since before this record, or begins in it with the exit of that as the first that is seen.
+func (r *record) isOwn(was, inc *v1alpha1.Incident, p *gang.Pod) bool {
+	return isAbout(was, p) || (was.ID == 0 && inc.Cause.Pod == p.Name && r.isSeenFirst(inc, p))
 }
 
 // isAbout reports whether an incident is about this very pod. Of the pods that it does not name, it is about those that were there before.
@@ -252,9 +257,11 @@ func (r *record) wasTaken(p *gang.Pod) bool {
 	})
 }
 
-// onlyExits reports whether nothing but an exit of its process is seen to be wrong with a pod.
+// onlyExits reports whether nothing but an exit of its process is seen to be wrong with a pod. One that was ready and is not, although its process
+// runs, has failed by itself: its node was silent, and it has yet to say that it is ready again.
 func (r *record) onlyExits(p *gang.Pod) bool {
-	return p.Phase == corev1.PodRunning && !p.Deleting && p.Disrupted == "" && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready && !replaced(r.old, p)
+	unready := p.WasReady && !p.Ready && len(p.Failure.Containers) == 0
+	return !unready && p.Phase == corev1.PodRunning && !p.Deleting && p.Disrupted == "" && !r.ails(p) && r.o.Nodes[p.Node].Ready && !replaced(r.old, p)
 }
 
 // follows reports whether the exit of the culprit came so soon after another one that what is seen may not tell them apart.

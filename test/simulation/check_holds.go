@@ -28,7 +28,7 @@ func (t *tenant) checkHeld(p *pod) {
 		return // the cache shows the hold of a Node object that was deleted and recreated since
 	}
 	t.require(Holds, held, "pod %s is deleted and its node %s is not held", p.Name, p.Node)
-	t.ledger.owed = append(slices.DeleteFunc(t.ledger.owed, func(o owed) bool { return o.rank == p.rank() }), owed{p.Node, p.rank(), until})
+	t.ledger.owed = append(slices.DeleteFunc(t.ledger.owed, func(o owed) bool { return o.rank == p.rank() }), owed{p.Node, p.rank(), t.now, until})
 }
 
 // holdEnd is until when a rank's node is held at least: for the documented time since the last restart of
@@ -64,37 +64,54 @@ func (t *tenant) takesBack(p *pod) bool {
 	return seen.Ready && !seen.Unschedulable && !seen.OutOfService && !tainted(&seen)
 }
 
-// isSettled reports whether a debt is over: the rank has a place again, or needs none here, or too little of the node to hold it.
-func (t *tenant) isSettled(o owed) bool {
+// isSettled reports whether a debt is over: the rank has a place again, or is owed none any more.
+func (t *tenant) isSettled(o owed) bool { return t.isBound(o.rank) || t.hasLapsed(o) }
+
+// hasLapsed reports whether a rank is not owed a place any more: it needs none here, or too little of the node to hold it.
+func (t *tenant) hasLapsed(o owed) bool {
 	s := &t.job.Status
 	n := t.nodes[o.node]
-	return t.isBound(o.rank) || yields(s) || !n.good() || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
+	return yields(s) || !n.good() || isExcluded(s, o.node) || isFinished(s) || t.job.Spec.Suspend ||
 		nodeOf(s, o.rank) != o.node || !t.usesHalf(s, o.node) || !o.until.After(t.now)
 }
 
 // checkRoomOwed is called when a pod takes room on a node: what the other jobs are owed there has to be left, unless
-// they have to give way. A job whose own pod takes the room of another of its ranks has spent it.
+// they have to give way. A pod that is owed room itself leaves only what is owed since before: the others may be owed what they took past
+// the hold of its job. A job whose own pod takes the room of another of its ranks has spent it.
 func (w *world) checkRoomOwed(n *node, by *tenant, p *pod) {
+	since := w.now
+	if p != nil {
+		since = by.owedSince(n, p.rank())
+	}
 	for _, t := range w.tenants {
 		switch {
 		case t == by:
-			for i := len(t.ledger.owed) - 1; i >= 0 && t.roomOwed(n) > w.free(n); i-- {
+			for i := len(t.ledger.owed) - 1; i >= 0 && t.roomOwed(n, w.now) > w.free(n); i-- {
 				if t.ledger.owed[i].node == n.Name {
 					t.ledger.owed = slices.Delete(t.ledger.owed, i, i+1)
 				}
 			}
 		case p == nil || !by.mayTakeFrom(t, p, n):
-			needed := t.roomOwed(n)
+			needed := t.roomOwed(n, since)
 			w.require(Holds, needed <= 0 || w.free(n) >= needed, "node %s, held for %s, is lost to another job", n.Name, t.name)
 		}
 	}
 }
 
-// roomOwed is what ranks of a job have to find free on a node when they come back.
-func (t *tenant) roomOwed(n *node) int {
+// owedSince is since when a rank is owed room on a node; now where it is not.
+func (t *tenant) owedSince(n *node, r rank) time.Time {
+	at := slices.IndexFunc(t.ledger.owed, func(o owed) bool { return o.node == n.Name && o.rank == r && !t.hasLapsed(o) })
+	if at < 0 {
+		return t.now
+	}
+	return t.ledger.owed[at].since
+}
+
+// roomOwed is what ranks of a job have to find free on a node when they come back, of what they are owed since a time at the latest.
+func (t *tenant) roomOwed(n *node, latest time.Time) int {
 	needed := 0
 	for _, o := range t.ledger.owed {
-		if o.node == n.Name && !t.isSettled(o) {
+		if o.node == n.Name && !o.since.After(latest) && !t.isSettled(o) {
 			needed += t.request
 		}
 	}

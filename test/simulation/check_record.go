@@ -160,14 +160,14 @@ func (r *record) seen(of rank) *gang.Pod {
 // works reports whether a rank was seen to be well.
 func (r *record) works(of rank) bool {
 	p := r.seen(of)
-	return p != nil && !p.Deleting && !p.Gated && len(p.Signals) == 0 && !replaced(r.old, p) && !r.isAway(r.old, p) &&
+	return p != nil && !p.Deleting && !p.Gated && !r.ails(p) && !replaced(r.old, p) && !r.isAway(r.old, p) &&
 		(p.Phase == corev1.PodSucceeded || (p.Ready && p.Phase == corev1.PodRunning && r.o.Nodes[p.Node].Ready))
 }
 
 // evidence reports whether something was seen to be wrong with a rank.
 func (r *record) evidence(of rank) bool {
 	p := r.seen(of)
-	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || len(p.Signals) > 0 {
+	if p == nil || p.Gated || p.Deleting || p.Phase == corev1.PodFailed || r.ails(p) {
 		return true
 	}
 	if replaced(r.old, p) || (p.Node == "" && r.relapsed()) {

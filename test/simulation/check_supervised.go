@@ -28,6 +28,7 @@ const (
 // that the gang is there, no program of another epoch of any rank. A supervisor that reaches no manager does not know of the others.
 func (t *tenant) checkStart(p *pod, e int64) {
 	t.require(OneLife, !p.left && !p.running, "two programs run in pod %s", p.Name)
+	t.require(Barrier, !p.Spare || slices.Contains(t.ghosts, p), "the program of spare %s starts", p.Name)
 	t.require(Barrier, e >= p.kept, "the program of pod %s starts in epoch %d, and its supervisor has seen %d", p.Name, e, p.kept)
 	if t.keepsSurvivors() || slices.Contains(t.ghosts, p) {
 		return
@@ -37,6 +38,8 @@ func (t *tenant) checkStart(p *pod, e int64) {
 		return
 	}
 	for _, q := range t.pods {
+		same := q != p && q.rank() == p.rank() && q.Attempt == p.Attempt && q.running && q.epoch == e
+		t.require(OneLife, !same, "the programs of pods %s and %s are both rank %v in epoch %d", p.Name, q.Name, p.rank(), e)
 		givenUp := q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
 		t.require(Barrier, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
 	}
@@ -172,7 +175,21 @@ func (r *record) lateSince(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time
 		from = append(from, p.Process.HeardSince)
 	}
 	last := slices.MaxFunc(from, time.Time.Compare)
-	return last.Add(seconds(ptr.Deref(r.o.Job.Spec.Supervisor.StopSeconds, 10)) + reachedWithin)
+	at := last.Add(seconds(ptr.Deref(r.o.Job.Spec.Supervisor.StopSeconds, 10)) + reachedWithin)
+	if by := r.heardSince().Add(heardWithin); p.Process == nil && by.After(at) {
+		return by
+	}
+	return at
+}
+
+// heardSince is since when some supervisor of the job is heard. While none is, nothing tells a rank that does not come from one that is not heard.
+func (r *record) heardSince() (first time.Time) {
+	for i := range r.o.Pods {
+		if p := r.o.Pods[i].Process; p != nil && (first.IsZero() || p.HeardSince.Before(first)) {
+			first = p.HeardSince
+		}
+	}
+	return first
 }
 
 // mayBeLate reports whether a pod runs on a node that answers, while its gang is on its way to another epoch and some supervisor is heard.
@@ -295,7 +312,7 @@ func fellAt(p *gang.Pod) time.Time { return p.Process.LastExit.Time.Add(-killLea
 // owedEpoch says why a rank should be restarted by now: it has had its time to reach the epoch of its job. It is empty for others.
 func (r *record) owedEpoch(p *gang.Pod) string {
 	at := r.lateSince(r.s, p)
-	otherwise := !p.Ready || r.hasFailedProgram(p) || p.Disrupted != "" || len(p.Signals) > 0 // it is a failure of another kind, maybe in another's wake
+	otherwise := !p.Ready || r.hasFailedProgram(p) || p.Disrupted != "" || r.ails(p) // it is a failure of another kind, maybe in another's wake
 	if otherwise || at.IsZero() || r.o.Now.Before(at) || !r.isRank(p) || !restarts(r.o.Job, v1alpha1.ProcessStuck, p) {
 		return ""
 	}

@@ -37,8 +37,15 @@ func (w *world) drainLeaf() {
 }
 
 func (w *world) evictFrom(node string) {
-	for _, p := range w.allPods() {
-		if p.Node == node && !p.Deleting && !p.finished() {
+	for _, t := range w.tenants {
+		for _, p := range t.pods {
+			if p.Node != node || p.Deleting || p.finished() {
+				continue
+			}
+			if slices.Contains(t.protected, p.Task) && !p.Spare && p.Ready {
+				w.happened("eviction is refused")
+				continue
+			}
 			p.Deleting, p.Disrupted = true, "EvictionByEvictionAPI"
 			p.Conditions = append(slices.Clip(p.Conditions), corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: p.Disrupted})
 		}

@@ -123,8 +123,10 @@ func (m *manager) pass(t *tenant, at stored) {
 		o.Pods, o.ListensSince, o.Vacated = t.withReports(o.Pods), m.listens, maps.Clone(m.vacated)
 		t.lookLive(&o)
 	}
+	o.Pods = t.placed(o.Pods, &at.job.Status)
 	o.Pods = m.withTries(o.Pods)
 	d := policies.Decide(&o)
+	m.placeCached(t, &d.Status)
 	m.noteLack(d.Lacking, o.Now)
 	m.job, m.status = at.job, &d.Status
 	overdue := t.ledger.overdue
@@ -142,6 +144,7 @@ func (m *manager) pass(t *tenant, at stored) {
 		job := *t.job
 		job.Status = asStored(&d.Status)
 		t.store(&job)
+		t.place()
 		t.changed("status of %s: %s", t.name, t.job.Status.State)
 		m.wrote = t.version
 	}
@@ -209,7 +212,7 @@ func (t *tenant) observe() *gang.Observation {
 func (t *tenant) cached() *gang.Observation {
 	o := &gang.Observation{
 		Now: t.now, Job: t.job, Answers: t.manager.answers, LackingSince: t.manager.lacking, SyncedTime: t.manager.synced,
-		Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct,
+		Topology: t.topology, HealthPolicy: t.health, BindsDirectly: t.direct, ProtectedTasks: t.protected,
 		Requests: map[string]corev1.ResourceList{}, HoldLimits: gang.HoldLimits{Resources: []corev1.ResourceName{gpu}},
 		Nodes: make(map[string]gang.Node, len(t.names)), Pods: make([]gang.Pod, 0, len(t.pods)),
 	}

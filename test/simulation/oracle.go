@@ -87,9 +87,9 @@ type charge struct {
 
 // owed is a node that a deleted pod is to find free when its rank comes back.
 type owed struct {
-	node  string
-	rank  rank
-	until time.Time
+	node         string
+	rank         rank
+	since, until time.Time
 }
 
 // healthMove is a move for health.

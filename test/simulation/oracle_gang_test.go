@@ -85,6 +85,23 @@ func (t *tenant) replacesVictim(cache func(*gang.Observation, *gang.Pod)) {
 	t.replaces(o, victim, s)
 }
 
+// replacesWithNew has the first step of a new incident restart a worker, which that is blamed on, with another one that has failed for good. The exit
+// of the head, in whose wake they fell, is not seen yet.
+func (t *tenant) replacesWithNew(victim *pod) {
+	t.abort()
+	s := t.incidentAbout(victim, t.now, beside(t.now))
+	for _, p := range t.pods[1:] {
+		if p != victim {
+			p.Phase = "Failed"
+			addRank(&s.Incidents[0], v1alpha1.IncidentPod{Name: p.Name, UID: p.UID, Task: p.Task, Index: p.Index, Node: p.Node})
+		}
+	}
+	o := t.observe()
+	i := slices.IndexFunc(o.Pods, func(p gang.Pod) bool { return p.UID == t.pods[0].UID })
+	o.Pods[i].Ready, o.Pods[i].LastExit, o.Pods[i].Failure = true, nil, gang.Failure{}
+	t.replaces(o, victim, s)
+}
+
 func beside(at time.Time) v1alpha1.FiredStep {
 	return v1alpha1.FiredStep{Action: v1alpha1.RestartPod, Index: -1, Time: metav1.NewMicroTime(at)}
 }
@@ -103,6 +120,12 @@ func TestOraclesOfGangs(t *testing.T) {
 		}},
 		"a victim is replaced with the culprit": {Scope, func(_ *world, job *tenant) {
 			job.replacesVictim(func(*gang.Observation, *gang.Pod) {})
+		}},
+		"a victim is replaced that is seen to have fallen first": {"", func(_ *world, job *tenant) {
+			job.replacesWithNew(job.pods[1])
+		}},
+		"a victim is replaced that is seen to have fallen last": {Scope, func(_ *world, job *tenant) {
+			job.replacesWithNew(job.pods[2])
 		}},
 		"a victim is replaced whose exit is not seen yet": {"", func(_ *world, job *tenant) {
 			job.replacesVictim(func(_ *gang.Observation, p *gang.Pod) { p.LastExit = nil })
@@ -131,6 +154,16 @@ func TestOraclesOfGangs(t *testing.T) {
 		"the culprit is blamed": {"", func(w *world, job *tenant) {
 			job.abort()
 			job.checkRecord(job.observe(), job.incidentAbout(job.pods[0], w.now))
+		}},
+		"a pod that is not ready since its node was silent is blamed": {"", func(w *world, job *tenant) {
+			n := w.nodes[job.pods[1].Node]
+			w.silence(n)
+			w.mend(n)
+			w.now = w.now.Add(time.Second)
+			job.crash(job.pods[0], 137)
+			job.breakCollective()
+			w.now = w.now.Add(time.Second)
+			job.checkRecord(job.observe(), job.incidentAbout(job.pods[1], w.now))
 		}},
 		"who crashed before is blamed": {Evidence, func(w *world, job *tenant) {
 			job.abortAgain()

@@ -21,30 +21,75 @@ func (w *world) unbind(p *pod) {
 	w.changed("pod %s has no node", p.Name)
 }
 
+// waitForEachOther has the heads of two jobs look for nodes that the other job holds, for longer than they may.
+func (w *world) waitForEachOther() {
+	job, other := w.tenants[0], w.tenants[1]
+	mine, theirs := job.pods[0], other.pods[0]
+	theirs.Node = w.names[slices.IndexFunc(w.names, func(name string) bool { return w.leafOf(name) != w.leafOf(mine.Node) })]
+	w.changed("pod %s is in another leaf", theirs.Name)
+	for _, name := range w.names {
+		w.nodes[name].foreign += w.free(w.nodes[name])
+	}
+	w.nodes[mine.Node].holds = map[string]string{other.name: v1alpha1.HoldStanding}
+	w.nodes[theirs.Node].holds = map[string]string{job.name: v1alpha1.HoldStanding}
+	job.job.Status.Placement.HyperNode, other.job.Status.Placement.HyperNode = w.leafOf(mine.Node), w.leafOf(theirs.Node)
+	w.unbind(mine)
+	w.unbind(theirs)
+	w.checkMutualHolds()
+	w.now = w.now.Add(mutualFor)
+	w.checkMutualHolds()
+	job.passes, other.passes = job.passes+mutualPasses, other.passes+mutualPasses
+	w.checkMutualHolds()
+}
+
+// takeBack has a younger job take room on a node of which the older one is owed all for its workers, since some time before or after the
+// younger one is owed its room.
+func (w *world) takeBack(before time.Duration) {
+	older, younger := w.tenants[0], w.tenants[1]
+	older.request, younger.request = gpus/2, gpus/2
+	p := younger.pods[0]
+	n := w.nodes[p.Node]
+	older.job.Status.Placement.Tasks[1].Nodes = []string{n.Name, n.Name}
+	owe := func(t *tenant, p *pod, since time.Time) {
+		w.unbind(p)
+		t.ledger.owed = append(t.ledger.owed, owed{n.Name, p.rank(), since, w.now.Add(time.Hour)})
+	}
+	owe(younger, p, w.now)
+	for _, q := range older.pods {
+		w.unbind(q)
+		if q.Task == "worker" {
+			owe(older, q, w.now.Add(-before))
+		}
+	}
+	w.now = w.now.Add(2 * time.Minute)
+	younger.bindReturning(policies.Binding{Pod: p.Name, UID: p.UID, Node: n.Name})
+}
+
 func TestOraclesOfTheKinds(t *testing.T) {
 	tests := map[string]struct {
 		kind   kind
 		breaks Invariant
 		deed   func(*world, *tenant)
 	}{
-		"two jobs wait for each other's holds": {sharedNodes, Holds, func(w *world, job *tenant) {
-			other := w.tenants[1]
-			mine, theirs := job.pods[0], other.pods[0]
-			theirs.Node = w.names[slices.IndexFunc(w.names, func(name string) bool { return w.leafOf(name) != w.leafOf(mine.Node) })]
-			w.changed("pod %s is in another leaf", theirs.Name)
-			for _, name := range w.names {
-				w.nodes[name].foreign += w.free(w.nodes[name])
+		"two jobs wait for each other's holds": {sharedNodes, Holds, func(w *world, _ *tenant) { w.waitForEachOther() }},
+		"two jobs look for room, and one has no good node for its workers": {sharedNodes, "", func(w *world, job *tenant) {
+			home := w.leafOf("n11")
+			job.job.Spec.Tasks[1].Partition = &v1alpha1.Partition{Size: 2}
+			job.job.Status.Placement.Tasks[1].Partitions = []v1alpha1.PartitionPlacement{{HyperNode: home}}
+			for _, name := range w.members[home] {
+				job.job.Status.ExcludedNodes = append(job.job.Status.ExcludedNodes, v1alpha1.ExcludedNode{Name: name})
 			}
-			w.nodes[mine.Node].holds = map[string]string{other.name: v1alpha1.HoldStanding}
-			w.nodes[theirs.Node].holds = map[string]string{job.name: v1alpha1.HoldStanding}
-			job.job.Status.Placement.HyperNode, other.job.Status.Placement.HyperNode = w.leafOf(mine.Node), w.leafOf(theirs.Node)
-			w.unbind(mine)
-			w.unbind(theirs)
-			w.checkMutualHolds()
-			w.now = w.now.Add(mutualFor)
-			w.checkMutualHolds()
-			job.passes, other.passes = job.passes+mutualPasses, other.passes+mutualPasses
-			w.checkMutualHolds()
+			for _, p := range job.pods[1:] {
+				w.unbind(p)
+				p.Gated = true
+			}
+			w.waitForEachOther()
+		}},
+		"two jobs look for room, and the hold of one keeps out a spare alone": {sharedNodes, "", func(w *world, job *tenant) {
+			full := slices.DeleteFunc(slices.Clone(w.members[w.leafOf(job.pods[0].Node)]), func(name string) bool { return name == job.pods[0].Node })
+			job.pods[0].target = placement.Target{In: []string{w.nodes[full[0]].Hostname}}
+			job.pods = append(job.pods, &pod{Pod: gang.Pod{Name: "spare", UID: "spare", Task: "worker", Spare: true, Attempt: 1, Phase: corev1.PodPending}})
+			w.waitForEachOther()
 		}},
 		"a spare is deleted for another job's hold": {sharedNodes, Scope, func(w *world, job *tenant) {
 			p := &pod{Pod: gang.Pod{Name: "spare", UID: "spare", Task: "worker", Spare: true, Attempt: 1, Node: "n11", Phase: corev1.PodRunning}}
@@ -56,6 +101,10 @@ func TestOraclesOfTheKinds(t *testing.T) {
 		"a rank passes an older job's hold where it has no place": {sharedNodes, Holds, func(w *world, _ *tenant) {
 			younger := w.tenants[1]
 			younger.checkTolerations(younger.pods[0], placement.Target{In: []string{"host-none"}}, []string{holdKey(w.tenants[0].name)})
+		}},
+		"a younger job takes what an older one is owed": {sharedNodes, Holds, func(w *world, _ *tenant) { w.takeBack(time.Minute) }},
+		"a younger job takes back what an older one took past its hold": {sharedNodes, "", func(w *world, _ *tenant) {
+			w.takeBack(-time.Minute)
 		}},
 		"a late node is not used": {lateNodes, Liveness, func(w *world, job *tenant) {
 			p := job.pods[0]

@@ -151,7 +151,7 @@ func TestOraclesOfTheWorld(t *testing.T) {
 		}},
 		"a node that is owed is lost": {want: Holds, deed: func(w *world, job *tenant) {
 			p := job.pods[0]
-			job.ledger.owed = []owed{{p.Node, p.rank(), w.now.Add(time.Minute)}}
+			job.ledger.owed = []owed{{p.Node, p.rank(), w.now, w.now.Add(time.Minute)}}
 			node := w.nodes[p.Node]
 			job.remove(p)
 			w.grab(node)

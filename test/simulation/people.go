@@ -150,7 +150,7 @@ func (t *tenant) changeReplicas() {
 
 func (t *tenant) changeSpares() {
 	i := t.rng.IntN(2)
-	if t.job.Spec.Tasks[i].Spares == nil {
+	if t.job.Spec.Tasks[i].Spares == nil || t.takesOver() {
 		return
 	}
 	n := int32(t.rng.IntN(3))

@@ -26,6 +26,8 @@ type pod struct {
 	target placement.Target
 	// returned is whether the manager has bound it to a node that its job held: no hold of another job was asked.
 	returned bool
+	// standby says whether its program starts only once the manager gives the pod a rank, and as what it was made.
+	standby string
 }
 
 func rankOf(p *gang.Pod) rank {

@@ -93,7 +93,7 @@ func (t *tenant) endContainer(p *pod, code int32, why fault) {
 func (t *tenant) startProcess(p *pod) {
 	p.running, p.startTime, p.restartAt = true, t.now, time.Time{}
 	p.StartedTime, p.StartProblem = t.now.Truncate(time.Second), gang.StartProblem{}
-	if t.supervised && !p.Spare {
+	if t.supervised && (!p.Spare || t.takesOver()) {
 		p.running = false
 		t.beginSupervisor(p)
 	}

@@ -58,18 +58,19 @@ func (t *tenant) mayPass(p *pod, n *node) bool {
 	return true
 }
 
-// anyPasses reports whether some pod that has no node passes the holds of other jobs on one that it may go to.
+// anyPasses reports whether some rank's pod that has no node passes the holds of other jobs on one that it may go to.
 func (t *tenant) anyPasses(n *node) bool {
 	return t.findPod(func(p *pod) bool { return t.mayGo(p, n) && t.mayPass(p, n) }) != nil
 }
 
-// anyMayGo reports whether some pod that has no node may go to one by its affinity.
+// anyMayGo reports whether some rank's pod that has no node may go to one by its affinity.
 func (t *tenant) anyMayGo(n *node) bool {
 	return t.findPod(func(p *pod) bool { return t.mayGo(p, n) }) != nil
 }
 
+// mayGo is about ranks alone: the gang waits for no spare, wherever that may go.
 func (t *tenant) mayGo(p *pod, n *node) bool {
-	return !p.Gated && p.Node == "" && !p.Deleting && admits(p.target, n.Hostname)
+	return !p.Spare && !p.Gated && p.Node == "" && !p.Deleting && admits(p.target, n.Hostname)
 }
 
 // tainted reports whether a node was seen to have a taint that is no hold.
@@ -143,9 +144,10 @@ func (w *world) checkMutualHolds() {
 }
 
 // isKeptOutBy reports whether some home has less room than the ranks need whose pods look for a node there, and would have
-// more but for the holds of another job. What the share of the queue keeps out, no hold does.
+// more but for the holds of another job. What the share of the queue keeps out, no hold does. Nor does one keep out a gang that could not be
+// placed if nobody held anything.
 func (t *tenant) isKeptOutBy(other *tenant) bool {
-	if t.overShare(1) {
+	if t.overShare(1) || t.lacksNodes() {
 		return false
 	}
 	s := &t.job.Status
@@ -164,6 +166,25 @@ func (t *tenant) isKeptOutBy(other *tenant) bool {
 	return false
 }
 
+// lacksNodes reports whether the gang cannot be placed because too many of its ranks have no node and no good one in their homes. The
+// scheduler places a gang as a whole.
+func (t *tenant) lacksNodes() bool {
+	s := &t.job.Status
+	placeable := 0
+	for _, r := range ranksOf(t.job, s) {
+		home := homeOf(t.job, s, r)
+		if home == "" || t.isBound(r) || slices.ContainsFunc(t.members[home], func(name string) bool { return t.mayUse(t.nodes[name]) }) {
+			placeable++
+		}
+	}
+	return placeable < int(sizeOf(t.job, s).MinAvailable)
+}
+
+// mayUse reports whether a node is good for the job, whatever is on it and whichever job holds it.
+func (t *tenant) mayUse(n *node) bool {
+	return n.good() && !isExcluded(&t.job.Status, n.Name) && !t.hasLeft(n.Name)
+}
+
 // looks reports whether the pod of a rank looks for a node.
 func (t *tenant) looks(r rank) bool {
 	return t.findPod(func(p *pod) bool {
@@ -172,11 +193,11 @@ func (t *tenant) looks(r rank) bool {
 }
 
 // roomIn is for how many pods a HyperNode has room on nodes that another job does not hold, and on those that it
-// does and that none of the job's pods passes. Where none of these may go by its affinity, no hold keeps it away.
+// does and that none of the pods of its ranks passes. Where none of these may go by its affinity, no hold keeps it away.
 func (t *tenant) roomIn(hyperNode string, other *tenant) (free, held int) {
 	for _, name := range t.members[hyperNode] {
 		n := t.nodes[name]
-		if !n.good() || isExcluded(&t.job.Status, name) || t.hasLeft(name) || !t.anyMayGo(n) {
+		if !t.mayUse(n) || !t.anyMayGo(n) {
 			continue
 		}
 		if _, is := n.holds[other.name]; is && !t.anyPasses(n) {

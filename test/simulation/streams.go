@@ -21,12 +21,18 @@ const keptOrders = 12
 type toldOrder struct {
 	policies.Order
 	any bool
+	// placed is whether it came with a rank.
+	placed bool
 }
 
 // giveOrder has a manager tell its supervisors what to do. What a former leader tells comes late, if at all.
-func (m *manager) giveOrder(t *tenant, o *policies.Order) {
+func (m *manager) giveOrder(t *tenant, plan *policies.Plan) {
+	o := plan.Order
 	if o == nil {
 		return
+	}
+	if m == t.manager {
+		t.givePlaces(plan)
 	}
 	t.orders = append(t.orders, *o)
 	if n := len(t.orders); n > keptOrders {
@@ -65,7 +71,12 @@ func (t *tenant) obey(p *pod) {
 	late := !t.calm && t.supervision.IntN(6) == 0
 	if late {
 		o = &t.orders[t.supervision.IntN(len(t.orders))]
-	} else if p.up && p.told.any && p.told.Order == *o {
+	}
+	if p.superseded != 0 && o.Epoch >= p.superseded {
+		o = new(*o)
+		o.Start, o.Release = false, false
+	}
+	if !late && p.up && p.told.any && p.told.Order == *o && p.told.placed == p.placed {
 		return
 	}
 	if o.Epoch < p.kept {
@@ -75,10 +86,14 @@ func (t *tenant) obey(p *pod) {
 		p.up = true
 		t.inform(p, epoch.Connected{})
 	}
-	p.told = toldOrder{*o, !late}
+	p.told = toldOrder{*o, !late, p.placed}
 	t.writes++
 	p.ordered = o.Start // a program that is left to its kubelet starts without its gang
-	t.inform(p, epoch.Ordered{Order: &wire.Order{Epoch: o.Epoch, Start: o.Start, Resume: o.Epoch > 1, ResumeStep: o.ResumeStep, Release: o.Release, Keep: o.Keep}})
+	order := &wire.Order{Epoch: o.Epoch, Start: o.Start, Resume: o.Epoch > 1, ResumeStep: o.ResumeStep, Release: o.Release, Keep: o.Keep}
+	if p.placed {
+		order.Place = &wire.Place{}
+	}
+	t.inform(p, epoch.Ordered{Order: order})
 	p.ordered = false
 }
 
@@ -136,7 +151,7 @@ func (t *tenant) giveEpoch(p *pod, l policies.Lift) {
 	}
 	e, err := strconv.ParseInt(l.Annotations[v1alpha1.AnnotationEpoch], 10, 64)
 	t.require(Status, p.Spare || err == nil, "pod %s is given the epoch %q", p.Name, l.Annotations[v1alpha1.AnnotationEpoch])
-	p.kept = e
+	p.kept, p.standby = e, l.Annotations[v1alpha1.AnnotationStandby]
 }
 
 // haunt keeps the program of a pod whose object is removed, on a node that is only cut off.

@@ -30,12 +30,18 @@ type supervisor struct {
 	kept    int64          // the highest epoch in the volume of the pod
 	epoch   int64          // that the program runs in
 	left    bool           // processes of the program are left
+	// superseded is the epoch from which on no program of the pod starts by an order; 0 for none.
+	superseded int64
+	// placed reports whether the manager gives it a rank, where its name does not.
+	placed bool
 	// stopping, cleaning and forwarded are what it has begun: to stop all processes, to clean up, and to end with its container.
 	stopping, cleaning, forwarded bool
-	stuck                         bool // its processes cannot be stopped
-	signalled                     bool // the kubelet has asked its container to end
-	ordered                       bool // what it does now follows an order
-	alone                         bool // its program was started without one
+	// warming reports whether it runs the warm-up of a spare, and warm whether one has ended well.
+	warming, warm bool
+	stuck         bool // its processes cannot be stopped
+	signalled     bool // the kubelet has asked its container to end
+	ordered       bool // what it does now follows an order
+	alone         bool // its program was started without one
 
 	copies  []int64 // steps of which the pod has a copy
 	resumes int64   // the step that its program was told to resume from
@@ -69,6 +75,7 @@ func (t *tenant) drawSupervisor() {
 		spec.Progress = &v1alpha1.Progress{CheckpointFile: "/checkpoints/latest", MaxRestarts: new(int32(1))}
 	}
 	t.job.Spec.Supervisor = spec
+	t.drawTakeOver(spec)
 	t.countKinds()
 	t.drawSupervisedRules(t.job)
 }
@@ -133,8 +140,8 @@ func (p *pod) containerRuns() bool { return p.running || p.machine != nil }
 // beginSupervisor begins in a container that starts.
 func (t *tenant) beginSupervisor(p *pod) {
 	restarted := p.LastExit != nil
-	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies}
-	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, ManagerTimeout: t.managerTimeout(), Checkpoints: t.readable(p)})
+	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies, superseded: p.superseded}
+	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, Standby: p.standby == v1alpha1.StandbySpare || p.standby == v1alpha1.StandbyRank, WarmUp: t.warmUpTime(p), ManagerTimeout: t.managerTimeout(), Checkpoints: t.readable(p)})
 	t.inform(p, epoch.Began{})
 	t.require(Barrier, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
 }
@@ -151,6 +158,8 @@ func (t *tenant) inform(p *pod, e epoch.Event) {
 			p.kept = a.Epoch
 		case epoch.Start:
 			t.startProgram(p, a.Epoch, a.Order.GetResumeStep())
+		case epoch.WarmUp:
+			p.warming = true
 		case epoch.Stop:
 			p.stopping = true
 			t.checkStop(p)
@@ -259,6 +268,8 @@ func (t *tenant) stepSupervisor(p *pod) {
 	ordered := p.ordered
 	p.ordered = true // the program that starts now was stopped by an order
 	switch {
+	case p.warming:
+		t.stepWarmUp(p)
 	case p.stopping && !p.stuck:
 		p.stopping, p.left = false, false
 		if p.running {
@@ -305,7 +316,11 @@ func note(p *gang.Pod, r *wire.Report) {
 		p.Process.Checkpoints = &gang.Checkpoints{Own: c.Own, Shared: c.Shared}
 	}
 	p.Completing = r.State == wire.State_STATE_SUCCEEDED
-	if exit := exitOf(r.Exit); exit != nil {
+	exit := exitOf(r.Exit)
+	switch {
+	case r.State == wire.State_STATE_WARMING_UP:
+		p.Process.WarmUpExit = exit
+	case exit != nil:
 		p.Failure.Containers, p.LastExit = []gang.ContainerFailure{*exit}, exit
 	}
 }

@@ -33,6 +33,14 @@ func supervisedWorld(t *testing.T, survivors v1alpha1.Survivors) (*world, *tenan
 	return w, job
 }
 
+// movesUnasked records that an incident moves a rank, whose program is not asked for a checkpoint.
+func (t *tenant) movesUnasked() {
+	t.job.Spec.Checkpoint = &v1alpha1.Checkpoint{}
+	step := v1alpha1.FiredStep{Action: v1alpha1.MigratePod, Time: metav1.NewMicroTime(t.now)}
+	s := t.incidentAbout(t.pods[0], t.now, step)
+	t.recordOf(t.observe(), &t.job.Status, s).checkAsked(&v1alpha1.Incident{}, &s.Incidents[0], step)
+}
+
 // A program that fails at each start costs its job the budget, and neither is restarted for days nor fills the status.
 func TestAProgramFailsAtEachStart(t *testing.T) {
 	w, job := supervisedWorld(t, "")
@@ -110,6 +118,13 @@ func TestOraclesOfSupervisedGangs(t *testing.T) {
 				w.now = w.now.Add(after)
 				job.recordOf(job.observe(), s, s).checkOverdue()
 			}
+		}},
+		"a program that trains is moved, and is not asked": {want: Checkpoint, deed: func(_ *world, job *tenant) { job.movesUnasked() }},
+		"a program that is stuck is moved, and is not asked": {want: "", deed: func(w *world, job *tenant) {
+			s := &job.job.Status
+			s.Epoch, s.EpochTime = 2, new(metav1.NewMicroTime(w.now))
+			w.now = w.now.Add(10 * time.Minute)
+			job.movesUnasked()
 		}},
 		"a recovery leaves a rank behind": {want: WholeRun, deed: func(w *world, job *tenant) {
 			old := status(job)

@@ -28,6 +28,7 @@ type tenant struct {
 
 	supervised bool             // the programs run under supervisors
 	orders     []policies.Order // that its managers gave of late
+	protected  []string         // tasks whose pods may not be evicted
 	shared     []int64          // steps of the checkpoints that all ranks see
 	ghosts     []*pod           // whose objects are gone, and whose programs may run on
 

@@ -175,9 +175,9 @@ func (t *tenant) syncTask(v *volcanoJob, task string, spare bool, pods []*pod) {
 	have := make([]bool, replicas)
 	for _, p := range pods {
 		switch {
-		case p.Task != task || p.Spare != spare:
-		case p.Index < replicas:
-			have[p.Index] = true
+		case p.Slot.Task != key:
+		case p.Slot.Index < replicas:
+			have[p.Slot.Index] = true
 		case !p.Deleting && !t.lazy():
 			p.Deleting = true
 			t.changed("Volcano deletes pod %s, which is beyond the replicas", p.Name)
@@ -190,9 +190,11 @@ func (t *tenant) syncTask(v *volcanoJob, task string, spare bool, pods []*pod) {
 		t.uids++
 		p := &pod{Pod: gang.Pod{
 			Name: fmt.Sprintf("%s-%s-%d", v.name, key, index), UID: fmt.Sprint(t.uids), Task: task, Index: int32(index), Attempt: v.attempt,
-			Spare: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: t.now,
+			Spare: spare, SpareLabel: spare, Phase: corev1.PodPending, Gated: true, CreatedTime: t.now,
 		}}
+		p.Slot.Task, p.Slot.Index = key, int32(index)
 		t.pods = append(t.pods, p)
+		t.place()
 		t.changed("Volcano creates pod %s, uid %s", p.Name, p.UID)
 	}
 }

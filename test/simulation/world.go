@@ -39,13 +39,15 @@ type world struct {
 	usage     usage
 	// supervision draws which jobs have supervisors, and what becomes of these; nil where none has.
 	supervision *rand.Rand
-	forgets     *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
-	spreads     *rand.Rand // draws failures that spread; nil where none do
-	behind      *rand.Rand // draws when the scheduler is behind; nil where it never is
-	ranks       int        // of a large gang; 0 for a small one
-	perPod      int        // GPUs that each pod of a large gang requests
-	validates   bool       // the API server's validation is asked about each status
-	calm        bool       // the trouble is over
+	// takeovers draws which of these have spares that take over.
+	takeovers *rand.Rand
+	forgets   *rand.Rand // draws which Jobs Volcano forgets; nil where it forgets none
+	spreads   *rand.Rand // draws failures that spread; nil where none do
+	behind    *rand.Rand // draws when the scheduler is behind; nil where it never is
+	ranks     int        // of a large gang; 0 for a small one
+	perPod    int        // GPUs that each pod of a large gang requests
+	validates bool       // the API server's validation is asked about each status
+	calm      bool       // the trouble is over
 
 	census census
 	broken string // the invariant that the history broke; empty for none
@@ -77,7 +79,7 @@ func newWorld(seed uint64, verbose bool) *world {
 		rng: rand.New(rand.NewPCG(seed, 0)), direct: seed%4 != 0, now: start, verbose: verbose, queueOpen: true,
 		nodes: map[string]*node{}, members: map[string][]string{}, census: census{},
 	}
-	w.supervision = supervisionOf(seed)
+	w.supervision, w.takeovers = supervisionOf(seed), takeoversOf(seed)
 	w.kinds = w.drawKinds()
 	w.drawSize(seed)
 	w.drawBehind(seed)
@@ -89,6 +91,10 @@ func newWorld(seed uint64, verbose bool) *world {
 		w.tenants = append(w.tenants, w.newTenant("moe"))
 	}
 	w.drawShare()
+	drains := drainsOf(seed)
+	for _, t := range w.tenants {
+		t.drawMaintenance(drains)
+	}
 	return w
 }
 

@@ -112,7 +112,7 @@ func (m *Manager) Listen(address string) {
 		m.t.Fatal(err)
 	}
 	m.Address = listener.Addr().String()
-	m.server = grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&m.certificate)),
+	m.server = grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&m.certificate)), grpc.InitialWindowSize(65535),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}))
 	wire.RegisterSupervisionServer(m.server, m)
 	served := make(chan struct{})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
@@ -70,14 +71,15 @@ func JobOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) *Job {
 	}
 	for i := range pods {
 		p := &pods[i]
-		nodes := byTask[p.Labels[v1alpha1.LabelTask]]
-		index, err := strconv.Atoi(p.Annotations[batch.TaskIndex])
+		index, err := strconv.ParseInt(p.Annotations[batch.TaskIndex], 10, 32)
+		r := gang.RankOf(&job.Status, gang.Rank{Task: p.Labels[batch.TaskSpecKey], Index: int32(index)})
+		nodes, isRank := byTask[r.Task]
 		switch {
 		case p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
-		case p.Labels[v1alpha1.LabelSpare] == "true":
+		case !isRank && strings.HasSuffix(r.Task, v1alpha1.SpareSuffix):
 			out.Spares = append(out.Spares, p.Spec.NodeName)
-		case err == nil && index >= 0 && index < len(nodes):
-			nodes[index] = p.Spec.NodeName
+		case err == nil && gang.Within(r.Index, nodes):
+			nodes[r.Index] = p.Spec.NodeName
 		}
 	}
 	return out

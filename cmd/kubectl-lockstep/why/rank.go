@@ -36,7 +36,7 @@ func (s *Snapshot) pod(name string) *corev1.Pod {
 
 // podOf is the pod of a rank or spare in the present attempt; nil where it is not there.
 func (s *Snapshot) podOf(r gang.Rank) *corev1.Pod {
-	return s.pod(gang.PodName(s.Job, s.Job.Status.Attempt, r))
+	return s.pod(gang.PodNameOf(s.Job, &s.Job.Status, r))
 }
 
 // thePod says what the pod of the rank is.

@@ -60,6 +60,7 @@ var becauseOf = map[v1alpha1.RestartReason]string{
 	v1alpha1.RestartNodeAvailable:  "its pod found no node, and a new one may go to more: a good node had come, or an exclusion had ended",
 	v1alpha1.RestartHoldEnded:      "its pod found no node until its job held that no longer, and a new one keeps out of the holds of other jobs",
 	v1alpha1.RestartSpareUsed:      "a spare gave up its node, or the rank that got this node needed a new pod to go there",
+	v1alpha1.RestartTakenOver:      "a spare took the rank over",
 	v1alpha1.RestartNodeInherited:  "a step ShrinkTask gave up another rank, and this one got its node",
 }
 

@@ -29,12 +29,15 @@ func Find(job *v1alpha1.TrainingJob, text string) (Subject, error) {
 	name := strings.TrimPrefix(text, "pod/")
 	if rank, ok := findRank(job, name); ok && rank.Index < groupOf(job, rank.Task).size {
 		attempt := max(1, job.Status.Attempt)
-		return Subject{Rank: rank, Attempt: attempt, Pod: gang.PodName(job, attempt, rank)}, nil
+		return Subject{Rank: rank, Attempt: attempt, Pod: gang.PodName(job, attempt, gang.SlotOf(&job.Status, rank))}, nil
 	}
 	if rest, ok := strings.CutPrefix(name, job.Name+"-"); ok {
 		number, rest, _ := strings.Cut(rest, "-")
 		attempt, err := strconv.ParseInt(number, 10, 32)
 		if rank, found := findRank(job, rest); err == nil && attempt > 0 && found {
+			if int32(attempt) == job.Status.Attempt {
+				rank = gang.RankOf(&job.Status, rank)
+			}
 			return Subject{Rank: rank, Attempt: int32(attempt), Pod: name}, nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/supervisor/epoch"
@@ -22,6 +21,9 @@ const managerTimeout = 24 * time.Hour
 // gang is all supervisors.
 type gang struct {
 	supervisors []*simulated.Supervisor
+	described   []Rank
+	kill        []context.CancelFunc // of each supervisor
+	living      int
 	// said receives what supervisors say, and last is the last that each has said.
 	said chan said
 	last []said
@@ -35,13 +37,14 @@ type said struct {
 
 // start starts all supervisors, and returns once every program runs and every stream is up, or the context is done.
 func start(ctx context.Context, described *Gang) *gang {
-	g := &gang{said: make(chan said, len(described.Ranks)), last: make([]said, len(described.Ranks))}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	all := len(described.Ranks)
+	g := &gang{described: described.Ranks, kill: make([]context.CancelFunc, all), living: all, said: make(chan said, all), last: make([]said, all)}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	clients := clientsOf(described)
-	atOnce := cmp.Or(described.AtOnce, len(described.Ranks))
+	atOnce := cmp.Or(described.AtOnce, all)
 	for i, rank := range described.Ranks {
 		s := simulated.New(simulated.Options{
-			Machine: epoch.Options{Epoch: rank.Epoch, ManagerTimeout: managerTimeout},
+			Machine: epoch.Options{Epoch: rank.Epoch, Standby: rank.Standby, ManagerTimeout: managerTimeout},
 			Stream: stream.Options{
 				Address: described.Addresses[i%len(described.Addresses)], ServerName: described.ServerName, CAFile: rank.CAFile, TokenFile: rank.TokenFile, Log: log,
 			},
@@ -49,18 +52,28 @@ func start(ctx context.Context, described *Gang) *gang {
 			Changed: func(status simulated.Status) { g.hear(ctx, said{i, status}) },
 		})
 		g.supervisors = append(g.supervisors, s)
-		go s.Run(ctx)
-		if begun := i + 1; begun%atOnce == 0 || begun == len(described.Ranks) {
-			connecting := g.last[(begun-1)/atOnce*atOnce : begun]
-			g.await(ctx, connecting, func(s said) bool { return s.Connected && s.State == wire.State_STATE_RUNNING }, func(said) {})
+		var life context.Context
+		life, g.kill[i] = context.WithCancel(ctx)
+		go s.Run(life)
+		if begun := i + 1; begun%atOnce == 0 || begun == all {
+			g.await(ctx, begun, g.isUp, func(said) {})
 		}
 	}
 	return g
 }
 
+// isUp reports whether a supervisor has a stream, and its program runs or stands by.
+func (g *gang) isUp(s said) bool {
+	up := wire.State_STATE_RUNNING
+	if g.described[s.rank].Standby {
+		up = wire.State_STATE_WAITING
+	}
+	return s.Connected && s.State == up
+}
+
 // train has the programs say which step they make, one after the other.
 func (g *gang) train(ctx context.Context, every time.Duration) {
-	go g.await(ctx, g.last, func(said) bool { return false }, func(said) {}) // what they say has to be taken
+	go g.await(ctx, g.living+1, func(said) bool { return false }, func(said) {}) // what they say has to be taken
 	const turns = 100
 	ticker := time.NewTicker(every / turns)
 	defer ticker.Stop()
@@ -100,11 +113,22 @@ func (g *gang) hear(ctx context.Context, s said) {
 	}
 }
 
-// await returns once a condition holds for the last words of some supervisors, or the context is done. Each word goes through see.
-func (g *gang) await(ctx context.Context, of []said, holds func(said) bool, see func(said)) {
-	for slices.ContainsFunc(of, func(s said) bool { return !holds(s) }) {
+// await returns once a condition holds for the last words of so many supervisors, or the context is done. Each word goes through see.
+func (g *gang) await(ctx context.Context, want int, holds func(said) bool, see func(said)) {
+	for _, s := range g.last {
+		if holds(s) {
+			want--
+		}
+	}
+	for want > 0 {
 		select {
 		case s := <-g.said:
+			if holds(g.last[s.rank]) {
+				want++
+			}
+			if holds(s) {
+				want--
+			}
 			g.last[s.rank] = s
 			see(s)
 		case <-ctx.Done():
@@ -113,12 +137,31 @@ func (g *gang) await(ctx context.Context, of []said, holds func(said) bool, see 
 	}
 }
 
-// restart has the program of a rank end, and waits until all programs run in a later epoch.
-func (g *gang) restart(ctx context.Context, rank int) Restart {
-	before := g.last[rank].Epoch
+// obey has happen what an order says.
+func (g *gang) obey(ctx context.Context, o order) Restart {
+	if len(o.Fail)+len(o.Kill) == 0 {
+		return g.reconnect(ctx)
+	}
+	return g.restart(ctx, o)
+}
+
+// restart has programs end and supervisors be killed, and waits until the programs of as many ranks as there are run in a later epoch.
+func (g *gang) restart(ctx context.Context, o order) Restart {
+	before, ranks := g.last[append(o.Fail, o.Kill...)[0]].Epoch, 0
+	for _, rank := range g.described {
+		if !rank.Standby {
+			ranks++
+		}
+	}
 	r := Restart{Failed: time.Now()}
-	g.supervisors[rank].Fail(before, 1, "ended by the benchmark")
-	g.await(ctx, g.last, func(s said) bool { return s.Epoch > before && s.State == wire.State_STATE_RUNNING }, func(s said) {
+	for _, rank := range o.Fail {
+		g.supervisors[rank].Fail(before, 1, "ended by the benchmark")
+	}
+	for _, rank := range o.Kill {
+		g.kill[rank]()
+		g.living--
+	}
+	g.await(ctx, ranks, func(s said) bool { return s.Epoch > before && s.State == wire.State_STATE_RUNNING }, func(s said) {
 		if s.Epoch <= before {
 			return
 		}
@@ -129,6 +172,22 @@ func (g *gang) restart(ctx context.Context, rank int) Restart {
 		case wire.State_STATE_RUNNING:
 			r.Running = later(r.Running, s.At)
 		}
+	})
+	return r
+}
+
+// reconnect waits until every stream has ended and is up again.
+func (g *gang) reconnect(ctx context.Context) Restart {
+	began := time.Now()
+	r := Restart{Failed: began}
+	g.await(ctx, g.living, func(s said) bool { return s.Connected && s.At.After(began) }, func(s said) {
+		if !s.Connected {
+			return
+		}
+		if r.Waiting.IsZero() {
+			r.Waiting = s.At
+		}
+		r.Running = later(r.Running, s.At)
 	})
 	return r
 }

@@ -34,6 +34,14 @@ type Gang struct {
 type Rank struct {
 	Epoch             int64
 	CAFile, TokenFile string
+	// Standby is true of a spare.
+	Standby bool
+}
+
+// order is what happens to the supervisors next, by their numbers. One without any of these waits until all streams have ended and are up again.
+type order struct {
+	// Fail are those whose program ends with an error, and Kill those that end without a word.
+	Fail, Kill []int
 }
 
 // Restart is one restart of all programs, by the clock of this machine.
@@ -72,7 +80,7 @@ func Start(ctx context.Context, gang *Gang, limit time.Duration) (*Process, erro
 		return nil, fmt.Errorf("start the supervisors: %w", err)
 	}
 	p := &Process{command: command, orders: json.NewEncoder(input), answers: json.NewDecoder(output), input: input}
-	if _, err := p.ask(gang, limit); err != nil {
+	if _, err := p.ask(gang, limit, nothing); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect the supervisors: %w", err), p.Stop())
 	}
 	return p, nil
@@ -80,20 +88,40 @@ func Start(ctx context.Context, gang *Gang, limit time.Duration) (*Process, erro
 
 // Fail has the program of a rank end with an error, and returns once all programs run again.
 func (p *Process) Fail(rank int, limit time.Duration) (Restart, error) {
-	r, err := p.ask(rank, limit)
+	r, err := p.ask(order{Fail: []int{rank}}, limit, nothing)
 	if err != nil {
 		return r, fmt.Errorf("restart after the program of rank %d has failed: %w", rank, err)
 	}
 	return r, nil
 }
 
-// ask sends an order and waits for the answer. A process that gives none within the limit is killed.
-func (p *Process) ask(order any, limit time.Duration) (answer Restart, err error) {
+// Lose kills supervisors, and returns once the programs of all ranks run again, some of them in spares. Meanwhile it does something.
+func (p *Process) Lose(ranks []int, limit time.Duration, meanwhile func() error) (Restart, error) {
+	r, err := p.ask(order{Kill: ranks}, limit, meanwhile)
+	if err != nil {
+		return r, fmt.Errorf("restart after the loss of %v: %w", ranks, err)
+	}
+	return r, nil
+}
+
+// Reconnect does something that ends all streams, and returns once they are up again: Waiting is when the first one is, and Running when the last one is.
+func (p *Process) Reconnect(limit time.Duration, meanwhile func() error) (Restart, error) {
+	r, err := p.ask(order{}, limit, meanwhile)
+	if err != nil {
+		return r, fmt.Errorf("connect again: %w", err)
+	}
+	return r, nil
+}
+
+func nothing() error { return nil }
+
+// ask sends an order, does something meanwhile, and waits for the answer. A process that gives none within the limit is killed.
+func (p *Process) ask(order any, limit time.Duration, meanwhile func() error) (answer Restart, err error) {
 	if err := p.orders.Encode(order); err != nil {
 		return answer, err
 	}
 	late := time.AfterFunc(limit, func() { _ = p.command.Process.Kill() })
-	err = p.answers.Decode(&answer)
+	err = errors.Join(meanwhile(), p.answers.Decode(&answer))
 	if !late.Stop() {
 		return answer, fmt.Errorf("not within %s", limit)
 	}
@@ -122,8 +150,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// serve starts the gang that the input begins with. Then it answers each number of a rank with the restart that the failure of its
-// program leads to, until the input ends.
+// serve starts the gang that the input begins with. Then it answers each order with the restart that it leads to, until the input ends.
 func serve(in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -132,11 +159,11 @@ func serve(in io.Reader, out io.Writer) error {
 	if err := orders.Decode(&described); err != nil {
 		return err
 	}
-	failures := make(chan int)
+	next := make(chan order)
 	go func() {
 		defer cancel() // whoever started this process is gone
-		for rank := 0; orders.Decode(&rank) == nil; {
-			failures <- rank
+		for o := (order{}); orders.Decode(&o) == nil; o = (order{}) {
+			next <- o
 		}
 	}()
 	g := start(ctx, &described)
@@ -148,8 +175,8 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 	for {
 		select {
-		case rank := <-failures:
-			if err := answers.Encode(g.restart(ctx, rank)); err != nil {
+		case o := <-next:
+			if err := answers.Encode(g.obey(ctx, o)); err != nil {
 				return err
 			}
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,60 +25,117 @@ func gangOf(t *testing.T, manager *supervision.Manager, ranks int) *Gang {
 	return g
 }
 
-func TestARestartOfTheGang(t *testing.T) {
-	manager := supervision.NewManager(t)
+// process is the supervisors, as the program that starts them sees them.
+type process struct {
+	*testing.T
+	input   io.Closer
+	orders  *json.Encoder
+	answers *json.Decoder
+	ended   chan error
+}
+
+func begin(t *testing.T, g *Gang) *process {
 	in, orders := io.Pipe()
 	answers, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- serve(in, out) }()
-	say, hear := json.NewEncoder(orders), json.NewDecoder(answers)
-	order := func(what any) {
-		t.Helper()
-		if err := say.Encode(what); err != nil {
-			t.Fatal(err)
-		}
-	}
-	answer := func() (r Restart) {
-		t.Helper()
-		if err := hear.Decode(&r); err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
+	p := &process{t, orders, json.NewEncoder(orders), json.NewDecoder(answers), make(chan error, 1)}
+	go func() { p.ended <- serve(in, out) }()
+	p.tell(g)
+	return p
+}
 
-	const ranks = 3
-	order(gangOf(t, manager, ranks))
-	streams := map[string]*supervision.Stream{}
-	for range ranks {
-		s := manager.Next()
-		streams[s.Authorization[0]] = s
-		s.Await(wire.State_STATE_RUNNING)
-		s.Order(&wire.Order{Epoch: 1, Start: true})
+func (p *process) tell(what any) {
+	p.Helper()
+	if err := p.orders.Encode(what); err != nil {
+		p.Fatal(err)
 	}
-	answer()
+}
 
-	order(1)
-	if failed, _ := streams["Bearer 1"].Await(wire.State_STATE_FAILED); failed.Exit.GetCode() != 1 {
+func (p *process) answer() (r Restart) {
+	p.Helper()
+	if err := p.answers.Decode(&r); err != nil {
+		p.Fatal(err)
+	}
+	return r
+}
+
+func (p *process) end() {
+	p.Helper()
+	p.input.Close()
+	if err := supervision.Receive(p.T, p.ended, "end of the supervisors"); err != nil {
+		p.Error(err)
+	}
+}
+
+func TestARestartOfTheGang(t *testing.T) {
+	manager := supervision.NewManager(t)
+	p := begin(t, gangOf(t, manager, 3))
+	streams := connect(manager, 3, func(string) wire.State { return wire.State_STATE_RUNNING })
+	p.answer()
+
+	p.tell(order{Fail: []int{1}})
+	if failed, _ := streams["1"].Await(wire.State_STATE_FAILED); failed.Exit.GetCode() != 1 {
 		t.Errorf("the report of the failure is %v", failed)
 	}
-	for _, s := range streams {
-		s.Order(&wire.Order{Epoch: 2})
+	for _, start := range []bool{false, true} {
+		for _, s := range streams {
+			s.Order(&wire.Order{Epoch: 2, Start: start})
+			s.Await(map[bool]wire.State{false: wire.State_STATE_WAITING, true: wire.State_STATE_RUNNING}[start])
+		}
 	}
-	for _, s := range streams {
-		s.Await(wire.State_STATE_WAITING)
-	}
-	for _, s := range streams {
-		s.Order(&wire.Order{Epoch: 2, Start: true})
-	}
-	r := answer()
+	r := p.answer()
 	if r.Epoch != 2 || r.Failed.IsZero() || r.Waiting.Before(r.Failed) || r.Running.Before(r.Waiting) {
 		t.Errorf("the restart is %+v", r)
 	}
+	p.end()
+}
 
-	orders.Close()
-	if err := supervision.Receive(t, ended, "end of the supervisors"); err != nil {
-		t.Error(err)
+// connect has so many supervisors connect, which report a state, and returns their streams by their numbers.
+func connect(manager *supervision.Manager, supervisors int, state func(number string) wire.State) map[string]*supervision.Stream {
+	streams := map[string]*supervision.Stream{}
+	for range supervisors {
+		s := manager.Next()
+		number := strings.TrimPrefix(s.Authorization[0], "Bearer ")
+		streams[number] = s
+		s.Await(state(number))
+		s.Order(&wire.Order{Epoch: 1, Start: true})
 	}
+	return streams
+}
+
+// A spare stands by until it has a place. Then as many programs run as there are ranks. A rank that is lost is not waited for, whether for its program or
+// for its stream.
+func TestASpareTakesOver(t *testing.T) {
+	manager := supervision.NewManager(t)
+	described := gangOf(t, manager, 3)
+	described.Ranks[2].Standby = true
+	p := begin(t, described)
+	streams := connect(manager, 3, func(number string) wire.State {
+		return map[bool]wire.State{false: wire.State_STATE_RUNNING, true: wire.State_STATE_WAITING}[number == "2"]
+	})
+	p.answer()
+
+	p.tell(order{Kill: []int{0}})
+	delete(streams, "0")
+	for number, s := range streams {
+		o := &wire.Order{Epoch: 2, Start: true}
+		if number == "2" {
+			o.Place = &wire.Place{Environment: []string{"LOCKSTEP_TASK_INDEX=0"}}
+		}
+		s.Order(o)
+	}
+	if r := p.answer(); r.Epoch != 2 || r.Running.Before(r.Failed) {
+		t.Errorf("the take-over is %+v", r)
+	}
+
+	p.tell(order{})
+	for _, s := range streams {
+		s.End(nil)
+	}
+	connect(manager, 2, func(string) wire.State { return wire.State_STATE_RUNNING })
+	if r := p.answer(); r.Waiting.Before(r.Failed) || r.Running.Before(r.Waiting) {
+		t.Errorf("the streams come back: %+v", r)
+	}
+	p.end()
 }
 
 // The ranks connect some at a time, and each says one step after the other.
@@ -89,13 +147,9 @@ func TestAGangThatTrains(t *testing.T) {
 
 func testAGangThatTrains(t *testing.T, sharing int) {
 	manager := supervision.NewManager(t)
-	in, orders := io.Pipe()
-	answers, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- serve(in, out) }()
 	g := gangOf(t, manager, 3)
 	g.Sharing, g.AtOnce, g.SayEvery = sharing, 2, 100*time.Millisecond
-	go func() { _ = json.NewEncoder(orders).Encode(g) }()
+	p := begin(t, g)
 	var streams []*supervision.Stream
 	for range 3 {
 		s := manager.Next()
@@ -103,9 +157,7 @@ func testAGangThatTrains(t *testing.T, sharing int) {
 		s.Order(&wire.Order{Epoch: 1, Start: true})
 		streams = append(streams, s)
 	}
-	if err := json.NewDecoder(answers).Decode(&Restart{}); err != nil {
-		t.Fatal(err)
-	}
+	p.answer()
 	for _, s := range streams {
 		for step := int64(0); step < 3; {
 			if now := s.Report().GetProgress(); now != nil && now.GetStep() > step {
@@ -113,8 +165,5 @@ func testAGangThatTrains(t *testing.T, sharing int) {
 			}
 		}
 	}
-	orders.Close()
-	if err := supervision.Receive(t, ended, "end of the supervisors"); err != nil {
-		t.Error(err)
-	}
+	p.end()
 }

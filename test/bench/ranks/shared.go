@@ -63,7 +63,7 @@ func dial(address, serverName, caFile string) (*grpc.ClientConn, error) {
 	}
 	config := &tls.Config{RootCAs: trusted, ServerName: serverName, MinVersion: tls.VersionTLS13}
 	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(config)), grpc.WithNoProxy(),
-		grpc.WithReadBufferSize(0), grpc.WithWriteBufferSize(4<<10), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
+		grpc.WithReadBufferSize(0), grpc.WithWriteBufferSize(4<<10), grpc.WithInitialWindowSize(65535), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry())
 }
 
 // Report is part of simulated.Client.

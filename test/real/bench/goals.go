@@ -15,6 +15,8 @@ const (
 	maxGrowth = 1.5
 	// maxBeyond is for the median, from when a pod may be replaced to the first step, without the replacement's own start.
 	maxBeyond = 2 * time.Second
+	// maxTakeOver is for the median, from when a pod may be replaced until all programs are started, spares among them.
+	maxTakeOver = time.Second
 	// maxShare is that whole time against the best of Volcano's policies.
 	maxShare = 0.3
 )

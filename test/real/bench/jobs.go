@@ -22,11 +22,12 @@ import (
 // endless is more steps than any run comes to.
 const endless = 1_000_000
 
-// A gang takes the GPUs of three nodes of a rack of four, so that home has room for the ranks of a lost node.
+// A gang takes the GPUs of three nodes of a rack of five, so that home has room for a spare for each rank of a lost node, whichever it is.
 const (
-	nodesPerRack = 4
+	nodesPerRack = 5
 	gpusPerNode  = 8
-	gangGPUs     = (nodesPerRack - 1) * gpusPerNode
+	gangNodes    = 3
+	gangGPUs     = gangNodes * gpusPerNode
 )
 
 // gangSizes are the numbers of ranks among which these GPUs, and those of a node, can be divided.
@@ -99,19 +100,21 @@ func leaving(seconds int64) []corev1.Toleration {
 // sides are those of the first table: Lockstep without supervisors, and each policy of Volcano.
 func (o *options) sides() []*side {
 	return asked(append([]*side{
-		{name: "lockstep", who: "Lockstep", policy: "the default rules", job: lockstepJob, runs: o.runs, ranks: o.ranks, bound: o.bound},
+		{name: "lockstep", who: "Lockstep", policy: "the default rules", job: lockstepJob, runs: o.runs, losses: 1, ranks: o.ranks, bound: o.bound},
 	}, volcanoSides("volcano", o.peers, o.ranks, o.bound)...))
 }
 
-// gangSides are those of the larger gang.
+// gangSides are those of the larger gang. Two gangs with supervisors lose nodes one after the other.
 func (o *options) gangSides() []*side {
-	return asked(append([]*side{
-		{
-			name: "gang-supervised", who: "Lockstep", policy: "with supervisors", job: lockstepJob, supervised: true,
-			runs: o.gangRuns, ranks: o.gang, bound: o.gangBound,
-		},
-		{name: "gang-lockstep", who: "Lockstep", policy: "without supervisors", job: lockstepJob, runs: o.gangRuns, ranks: o.gang, bound: o.gangBound},
-	}, volcanoSides("gang-volcano", o.gangPeers, o.gang, o.gangBound)...))
+	ours := []*side{
+		{name: "gang-takeover", policy: "with spares that take over", supervised: true, takesOver: true, runs: min(1, o.losses), losses: o.losses},
+		{name: "gang-supervised", policy: "with supervisors", supervised: true, runs: min(1, o.losses), losses: o.losses},
+		{name: "gang-lockstep", policy: "without supervisors", runs: o.gangRuns, losses: 1},
+	}
+	for _, s := range ours {
+		s.who, s.job, s.ranks, s.bound = "Lockstep", lockstepJob, o.gang, o.gangBound
+	}
+	return asked(append(ours, volcanoSides("gang-volcano", o.gangPeers, o.gang, o.gangBound)...))
 }
 
 // asked are the sides with a run.
@@ -124,7 +127,7 @@ func volcanoSides(name string, runs, ranks int, bound time.Duration) []*side {
 	for _, policy := range []bus.Action{bus.RestartPodAction, bus.RestartTaskAction, bus.RestartJobAction} {
 		all = append(all, &side{
 			name: name + strings.ToLower(strings.TrimPrefix(string(policy), "Restart")), who: "Volcano", policy: string(policy),
-			job: volcanoJob, runs: runs, ranks: ranks, bound: bound,
+			job: volcanoJob, runs: runs, losses: 1, ranks: ranks, bound: bound,
 		})
 	}
 	return all

@@ -76,7 +76,7 @@ func (p *killsPage) touched(s *series) {
 	started := figures(s.kills, kill.toStart)
 	half := (len(started) + 1) / 2
 	first, second, goal := median(started[:half]), median(started[half:]), ""
-	losses := "the same bits"
+	losses := sameBits
 	if s.losses != "" {
 		losses = s.losses
 	}
@@ -87,7 +87,7 @@ func (p *killsPage) touched(s *series) {
 		p.checker.none(what+"containers restarted", s.restarted)
 		p.checker.none(what+"phases that changed", len(s.phases))
 		if s.losses != "" {
-			p.checker.miss(what+"losses", "the same bits", s.losses)
+			p.checker.miss(what+"losses", sameBits, s.losses)
 		}
 	}
 	fmt.Fprintf(p, "| %s | %s | %s | %s | %s, %s | %s | %d | %d | %s |\n", s.title(), nth(started, 1), nth(started, 10), nth(started, len(started)),

@@ -37,10 +37,10 @@ type options struct {
 	gang, torchrun               int
 	kills, torchKills, bareKills int
 	torchStop                    int
-	gangRuns, gangPeers          int
+	losses, gangRuns, gangPeers  int
 	gangBound                    time.Duration
 	busy                         bool
-	readme                       string
+	readme, record               string
 }
 
 func main() {
@@ -67,11 +67,13 @@ func parse() *options {
 	flag.IntVar(&o.torchKills, "torchrun-kills", 20, "the same of torchrun")
 	flag.IntVar(&o.torchStop, "torchrun-stop", 0, "stopSeconds of torchrun, which saves nothing on SIGTERM and takes seconds to end")
 	flag.IntVar(&o.bareKills, "bare-kills", 4, "the same of the trainer without supervisors, where the kubelet waits longer each time")
-	flag.IntVar(&o.gangRuns, "gang-runs", 3, "how often a node of the gang is killed under Lockstep, with supervisors and without; 0 leaves that table as it is")
+	flag.IntVar(&o.losses, "losses", 10, "how many nodes a gang with supervisors loses one after the other, with spares that take over and without; 0 leaves that table as it is")
+	flag.IntVar(&o.gangRuns, "gang-runs", 3, "how many gangs without supervisors lose a node")
 	flag.IntVar(&o.gangPeers, "gang-peers", 1, "the same under each policy of Volcano")
 	flag.DurationVar(&o.gangBound, "gang-bound", time.Minute, "time from NotReady after which the gang counts as not recovered")
 	flag.BoolVar(&o.busy, "busy", false, "have the tables of the gang say that the machine ran other work beside")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the tables into, between their marks")
+	flag.StringVar(&o.record, "record", "", "the file to write each lost node of the gang into, as JSON")
 	flag.Parse()
 	return o
 }
@@ -115,12 +117,8 @@ func (b *bench) tables(ctx context.Context, o *options, v readme.Versions) error
 			return err
 		}
 	}
-	if o.gangRuns > 0 {
-		sides := o.gangSides()
-		if err := b.measure(ctx, sides); err != nil {
-			return err
-		}
-		if err := o.write(nodesSection, renderNodes(sides, o, v)); err != nil {
+	if o.losses > 0 {
+		if err := b.lostNodes(ctx, o, v); err != nil {
 			return err
 		}
 	}
@@ -132,6 +130,19 @@ func (b *bench) tables(ctx context.Context, o *options, v readme.Versions) error
 		return err
 	}
 	return o.write(section, render(sides, o, v))
+}
+
+// lostNodes measures the larger gang, and records each of its losses where that is asked for.
+func (b *bench) lostNodes(ctx context.Context, o *options, v readme.Versions) error {
+	record, err := o.recorder(ctx)
+	if err != nil {
+		return err
+	}
+	sides := o.gangSides()
+	if err := b.measure(ctx, sides); err != nil {
+		return err
+	}
+	return errors.Join(record(sides), o.write(nodesSection, renderNodes(sides, o, v)))
 }
 
 func (o *options) write(s readme.Section, table string) error {

@@ -13,28 +13,26 @@ import (
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
-const nodesPreface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks of the trainer has a rack of %d nodes of %d GPUs, and
-loses a node that is not rank 0's. All else is as in the table above: ` + "`unreachableNode: {afterSeconds: %d, gangDownAfterSeconds: %d}`" + `. Times begin when the pods may be
-replaced, %d s after the node's Ready condition has become Unknown. Volcano's are evicted then. *Own start* is the time from when the last replacement was
-bound until its program could start. *Beyond* is the rest: the decision, replacement and binding, and the programs finding together. A gang that does not
-train %s after NotReady has not recovered.
-%s
+const nodesPreface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks of the trainer has %d nodes of %[6]d GPUs in a rack of %[7]d, and loses one.
+With supervisors it loses %[8]d in turn, the second and each fifth after it rank 0's. Each has its power again before the next, and ` + "`excludeNodeSeconds: 0`" + ` lets the gang use it. As many
+spares wait as a node may cost ranks: %[6]d workers', and rank 0's. All else is as above. Times begin when the pods may be replaced, %[9]d s after
+the node is NotReady, and end when the last program has *started*, or with the first *step*. *Own start* is from when the last replacement was
+bound until its program could start; *beyond* is the rest. Pods *made* and *bound* are those before the step. Losses are compared with an undisturbed run's.
+%[10]s
 `
 
 func renderNodes(sides []*side, o *options, v readme.Versions) string {
 	var page strings.Builder
 	checker := &checker{}
-	fmt.Fprintf(&page, nodesPreface, v.Kubernetes, v.Volcano, runtime.NumCPU(), o.gang, nodesPerRack, gpusPerNode, real.SilentSeconds, real.GangDownSeconds,
-		real.GangDownSeconds, bound(o.gangBound), o.circumstances())
-	page.WriteString("| gang | runs | recovered | power off → first step | may be replaced → first step | own start | beyond | goal |\n")
-	page.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
+	fmt.Fprintf(&page, nodesPreface, v.Kubernetes, v.Volcano, runtime.NumCPU(), o.gang, gangNodes, gpusPerNode, nodesPerRack, o.losses, real.GangDownSeconds, o.circumstances())
+	page.WriteString("| gang | nodes lost | recovered | power off → first step | started | step | own start | beyond | goal |\n")
+	page.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for _, s := range sides {
 		page.WriteString(s.timesRow(checker))
 	}
 	// One table of everything is wider than a page of GitHub's.
-	page.WriteString("\n| gang | pods replaced on the node | other pods replaced | their containers restarted | other pods at the barrier | " +
-		"ranks not at home | if not recovered |\n")
-	page.WriteString("| --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
+	page.WriteString("\n| gang | ranks on the node | pods made, bound | other pods replaced | their containers restarted | losses | if not recovered |\n")
+	page.WriteString("| --- | ---: | ---: | ---: | ---: | --- | --- |\n")
 	for _, s := range sides {
 		page.WriteString(s.podsRow())
 	}
@@ -42,24 +40,53 @@ func renderNodes(sides []*side, o *options, v readme.Versions) string {
 	return page.String()
 }
 
+// title names a side.
+func (s *side) title() string { return s.who + " " + s.policy }
+
 // timesRow is a side's row of times. Goals are those of supervised gangs.
 func (s *side) timesRow(c *checker) string {
-	t, goal := s.totals(), ""
+	t, own, beyond, goal := s.totals(), "–", "–", ""
 	if s.supervised {
-		goal = c.within("beyond the replacements' own start", t.beyond, maxBeyond)
-		c.all("gangs that recovered", len(t.all), len(s.results))
-		c.none("other pods replaced", t.replaced)
-		c.none("containers of other pods restarted", t.restarted)
-		c.none("ranks not at home", t.away)
+		c.all(s.title()+", lost nodes recovered from", len(t.all), len(s.results))
+		c.none(s.title()+", other pods replaced", t.replaced)
+		c.none(s.title()+", containers of other pods restarted", t.restarted)
+		c.none(s.title()+", ranks not at home", t.away)
+		if s.differ != "" {
+			c.miss(s.title()+", losses", sameBits, s.differ)
+		}
 	}
-	return fmt.Sprintf("| %s %s | %d | %d | %s | %s | %s | %s | %s |\n", s.who, s.policy, len(s.results), len(t.all),
-		fine(t.all), fine(t.since), fine(t.own), fine(t.beyond), goal)
+	if s.takesOver {
+		c.none(s.title()+", pods made", t.made)
+		c.none(s.title()+", pods bound", t.placed)
+		goal = "started " + c.within("until all programs are started, "+s.title(), t.programs, maxTakeOver)
+	} else {
+		own, beyond = fine(t.own), fine(t.beyond)
+	}
+	if s.supervised && !s.takesOver {
+		goal = "beyond " + c.within("beyond the replacements' own start", t.beyond, maxBeyond)
+	}
+	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", s.title(), len(s.results), len(t.all),
+		fine(t.all), fine(t.programs), fine(t.since), own, beyond, goal)
 }
 
-// podsRow is a side's row of what became of its pods.
+// podsRow is a side's row of what became of its pods, and of its training.
 func (s *side) podsRow() string {
 	t := s.totals()
-	return fmt.Sprintf("| %s %s | %d | %d | %d | %d | %d | %s |\n", s.who, s.policy, t.lost, t.replaced, t.restarted, t.waited, t.away, t.left)
+	return fmt.Sprintf("| %s | %d | %d, %d | %d | %d | %s | %s |\n", s.title(), t.lost, t.made, t.placed, t.replaced, t.restarted, s.bits(), t.left)
+}
+
+// sameBits is what is said of losses that are those of a run that nothing disturbed.
+const sameBits = "the same bits"
+
+// bits says whether the losses of a side's training are the same.
+func (s *side) bits() string {
+	switch {
+	case s.differ != "":
+		return s.differ
+	case len(s.totals().all) == 0 || s.who != "Lockstep":
+		return "–"
+	}
+	return sameBits
 }
 
 // share compares supervised gangs with the best of Volcano's policies. A policy under which no gang has recovered has no time to compare with.
@@ -85,21 +112,22 @@ func share(sides []*side, o *options, c *checker) string {
 
 // totals sum a side's runs up: the times of those that recovered, and the most of each count.
 type totals struct {
-	took, all, since, own, beyond           []time.Duration
-	lost, replaced, restarted, waited, away int
-	left                                    string
+	took, all, since, programs, own, beyond       []time.Duration
+	lost, made, placed, replaced, restarted, away int
+	left                                          string
 }
 
 func (s *side) totals() (t totals) {
 	for _, r := range s.results {
 		t.lost, t.replaced, t.restarted = max(t.lost, r.lost), max(t.replaced, r.replaced), max(t.restarted, r.restarted)
-		t.waited, t.away = max(t.waited, r.waited), max(t.away, r.away)
+		t.away, t.made, t.placed = max(t.away, r.away), max(t.made, r.made), max(t.placed, r.placed)
 		if r.left != "" {
 			t.left = r.left
 		}
 		if r.recovered {
 			t.took, t.all = append(t.took, r.took), append(t.all, r.silent+r.took)
 			t.since, t.own, t.beyond = append(t.since, r.since()), append(t.own, r.own()), append(t.beyond, r.beyond())
+			t.programs = append(t.programs, r.programs())
 		}
 	}
 	return t

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,12 +26,18 @@ import (
 // running is the phase of a pod that runs, and of a Volcano Job whose gang does.
 const running = "Running"
 
-// observer keeps when each pod was bound, and every change of a phase.
+// observer keeps when each pod was made and bound, and every change of a phase.
 type observer struct {
 	mu      sync.Mutex
-	bound   map[types.UID]time.Time
+	pods    map[types.UID]*sighting
 	last    map[types.UID]string
 	changes []phaseChange
+}
+
+// sighting is when a pod was first seen, and when with its node.
+type sighting struct {
+	name        string
+	made, bound time.Time
 }
 
 // phaseChange is a phase that a pod or the Volcano Job of a TrainingJob has come to.
@@ -40,7 +47,7 @@ type phaseChange struct {
 }
 
 func newObserver() *observer {
-	return &observer{bound: map[types.UID]time.Time{}, last: map[types.UID]string{}}
+	return &observer{pods: map[types.UID]*sighting{}, last: map[types.UID]string{}}
 }
 
 // watch notes what happens until the context ends.
@@ -73,8 +80,11 @@ func (o *observer) note(obj any, now time.Time) {
 	defer o.mu.Unlock()
 	switch obj := obj.(type) {
 	case *corev1.Pod:
-		if _, known := o.bound[obj.UID]; !known && obj.Spec.NodeName != "" {
-			o.bound[obj.UID] = now
+		if o.pods[obj.UID] == nil {
+			o.pods[obj.UID] = &sighting{name: obj.Name, made: now}
+		}
+		if s := o.pods[obj.UID]; s.bound.IsZero() && obj.Spec.NodeName != "" {
+			s.bound = now
 		}
 		o.notePhase(obj, string(obj.Status.Phase), now)
 	case *batch.Job:
@@ -90,10 +100,31 @@ func (o *observer) notePhase(obj client.Object, phase string, now time.Time) {
 }
 
 // boundAt is when a pod was seen with its node; zero where it has none.
-func (o *observer) boundAt(pod types.UID) time.Time {
+func (o *observer) boundAt(pod types.UID) (at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.bound[pod]
+	if s := o.pods[pod]; s != nil {
+		at = s.bound
+	}
+	return at
+}
+
+// newPods is how many pods of a job were made, and how many bound, between two times.
+func (o *observer) newPods(job string, from, until time.Time) (made, bound int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	within := func(at time.Time) int {
+		if at.Before(from) || at.After(until) {
+			return 0
+		}
+		return 1
+	}
+	for _, s := range o.pods {
+		if strings.HasPrefix(s.name, job+"-") {
+			made, bound = made+within(s.made), bound+within(s.bound)
+		}
+	}
+	return made, bound
 }
 
 // phases are those that a job's pods and its Volcano Job have left Running for since a time, each once. That one runs may be seen only after that

@@ -13,7 +13,7 @@ import (
 	"github.com/lockstep-dev/lockstep/test/real"
 )
 
-const preface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks in a rack of four nodes loses the node of one
+const preface = `Kubernetes %s, Volcano %s, on %d cores. A gang of %d ranks in a rack of %d nodes loses the node of one
 rank. The time to the first training step at home begins when the node's Ready condition becomes Unknown: median and range. A node is NotReady after
 8 s of silence here, in place of Kubernetes' 40 to 50 s. Lockstep has its default rules, with
 ` + "`unreachableNode: {afterSeconds: %d, gangDownAfterSeconds: %d}`" + ` since the program fences. Volcano's policy is for
@@ -23,7 +23,7 @@ A gang that does not train %s after NotReady has not recovered.
 
 func render(sides []*side, o *options, v readme.Versions) string {
 	var page strings.Builder
-	fmt.Fprintf(&page, preface, v.Kubernetes, v.Volcano, runtime.NumCPU(), o.ranks, real.SilentSeconds, real.GangDownSeconds,
+	fmt.Fprintf(&page, preface, v.Kubernetes, v.Volcano, runtime.NumCPU(), o.ranks, nodesPerRack, real.SilentSeconds, real.GangDownSeconds,
 		real.GangDownSeconds, bound(o.bound))
 	page.WriteString("\n| | policy | runs | recovered | NotReady → first step | power off → first step | other pods replaced | ranks not at home | if not recovered |\n")
 	page.WriteString("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")

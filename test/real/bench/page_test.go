@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/test/readme"
 )
 
@@ -73,28 +75,74 @@ func TestRenderKills(t *testing.T) {
 func TestRenderNodes(t *testing.T) {
 	run := func(took time.Duration) result {
 		return result{
-			recovered: true, silent: 8 * time.Second, took: took, lost: 8, waited: 16,
-			replacement: replacement{allowed: time.Second, bound: 2 * time.Second, started: 4 * time.Second},
+			recovered: true, silent: 8 * time.Second, took: took, lost: 8, made: 8, placed: 8,
+			replacement: replacement{allowed: time.Second, bound: 2 * time.Second, started: 4 * time.Second, joined: 4250 * time.Millisecond},
 		}
 	}
 	supervised := &side{who: "Lockstep", policy: "with supervisors", supervised: true, results: []result{run(4500 * time.Millisecond)}}
 	volcano := &side{who: "Volcano", policy: "RestartJob", results: []result{{lost: 8, replaced: 16, left: "stuck"}}}
-	o := &options{gang: 24, gangBound: time.Minute}
-	page := renderNodes([]*side{supervised, volcano}, o, readme.Versions{Kubernetes: "v1", Volcano: "v2"})
+	o := &options{gang: 24, losses: 10, gangBound: time.Minute}
+	page := renderNodes([]*side{takingOver(500*time.Millisecond, 0), supervised, volcano}, o, readme.Versions{Kubernetes: "v1", Volcano: "v2"})
 	contains(t, page,
-		"A gang of 24 ranks of the trainer", "train 1m after NotReady",
-		"| Lockstep with supervisors | 1 | 1 | 12.50 s (12.50–12.50) | 3.50 s (3.50–3.50) | 2.00 s (2.00–2.00) | 1.50 s (1.50–1.50) | ≤ 2s |\n",
-		"| Volcano RestartJob | 1 | 0 | – | – | – | – |  |\n",
-		"| Lockstep with supervisors | 8 | 0 | 0 | 16 | 0 |  |\n", "| Volcano RestartJob | 8 | 16 | 0 | 0 | 0 | stuck |\n",
+		"A gang of 24 ranks of the trainer has 3 nodes of 8 GPUs in a rack of 5", "loses 10 in turn", "replaced, 1 s after",
+		"| Lockstep taking over | 2 | 2 | 9.80 s (9.80–9.80) | 0.50 s (0.50–0.50) | 0.80 s (0.80–0.80) | – | – | started ≤ 1s |\n",
+		"| Lockstep with supervisors | 1 | 1 | 12.50 s (12.50–12.50) | 3.25 s (3.25–3.25) | 3.50 s (3.50–3.50) | 2.00 s (2.00–2.00) | 1.50 s (1.50–1.50) | beyond ≤ 2s |\n",
+		"| Volcano RestartJob | 1 | 0 | – | – | – | – | – |  |\n",
+		"| Lockstep taking over | 8 | 0, 0 | 0 | 0 | the same bits |  |\n",
+		"| Lockstep with supervisors | 8 | 8, 8 | 0 | 0 | the same bits |  |\n", "| Volcano RestartJob | 8 | 0, 0 | 16 | 0 | – | stuck |\n",
 		"No policy of Volcano's brought the gang back within 1m.", "No goal is missed.",
 	)
 	slow := run(14 * time.Second)
 	slow.restarted = 2
-	supervised.results, volcano.results = []result{slow}, []result{run(21 * time.Second)}
-	contains(t, renderNodes([]*side{supervised, volcano}, o, readme.Versions{}),
+	supervised.results, supervised.differ, volcano.results = []result{slow}, "step 3 differs", []result{run(21 * time.Second)}
+	contains(t, renderNodes([]*side{takingOver(2*time.Second, 3), supervised, volcano}, o, readme.Versions{}),
 		"is 0.65 of that of the best of Volcano's policies; the goal is ≤ 0.3 **misses: 0.65**.",
-		"- beyond the replacements' own start: 11.00 s, and not ≤ 2s\n", "- containers of other pods restarted: 2, and not 0\n",
+		"- beyond the replacements' own start: 11.00 s, and not ≤ 2s\n", "- Lockstep with supervisors, containers of other pods restarted: 2, and not 0\n",
+		"- Lockstep with supervisors, losses: step 3 differs, and not the same bits\n", "- Lockstep taking over, pods made: 3, and not 0\n",
+		"- until all programs are started, Lockstep taking over: 2.00 s, and not ≤ 1s\n",
 	)
+}
+
+// takingOver is a side whose programs were started so long after the loss, and pods made.
+func takingOver(started time.Duration, made int) *side {
+	r := result{recovered: true, silent: 8 * time.Second, took: 1300*time.Millisecond + started, lost: 8, made: made}
+	r.allowed, r.joined = time.Second, time.Second+started
+	last := r
+	last.node, last.first = "n2", true
+	return &side{who: "Lockstep", policy: "taking over", supervised: true, takesOver: true, results: []result{r, last}}
+}
+
+func TestRecord(t *testing.T) {
+	g := takingOver(504*time.Millisecond, 3).record()
+	if g.Losses != sameBits || len(g.Nodes) != 2 {
+		t.Fatalf("recorded %+v", g)
+	}
+	want := lossRecord{Node: "n2", First: true, Ranks: 8, Recovered: true, Silent: 8, Started: 0.5, Trained: 0.8, Made: 3}
+	if g.Nodes[1] != want {
+		t.Errorf("recorded %+v, want %+v", g.Nodes[1], want)
+	}
+}
+
+// The gang's nodes take turns, and the second and each fifth loss after it is of rank 0's.
+func TestVictim(t *testing.T) {
+	pods := map[int]corev1.Pod{}
+	for rank, node := range []string{"a", "a", "b", "b", "c", "c", "d"} {
+		pods[rank] = corev1.Pod{Spec: corev1.PodSpec{NodeName: node}}
+	}
+	var lost strings.Builder
+	for n := range 7 {
+		node, err := victim(pods, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost.WriteString(node)
+	}
+	if lost.String() != "babcbca" {
+		t.Errorf("lost %s", lost.String())
+	}
+	if node, err := victim(map[int]corev1.Pod{0: pods[0], 1: pods[1]}, 0); err == nil {
+		t.Errorf("lost %s, which is rank 0's", node)
+	}
 }
 
 func TestBound(t *testing.T) {

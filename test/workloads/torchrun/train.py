@@ -19,6 +19,7 @@ STEP_TIME = float(os.environ.get("STEP_TIME", "0.05"))
 WORK_TIME = float(os.environ.get("WORK_TIME", "0"))
 SHARED = os.environ.get("SHARED", "/shared")
 METRICS = os.environ.get("METRICS")
+SURVIVORS_SAVE = "SURVIVORS_SAVE" in os.environ
 # Folders of this rank alone, and every how many steps it saves a copy there: /memory=1,/local=5.
 COPIES = [(path, int(every)) for path, every in (c.split("=") for c in os.environ.get("COPIES", "").split(",") if c)]
 
@@ -60,13 +61,14 @@ def write_metrics(step, loss):
 
 
 def write(folder, model, optimizer, step):
-    """Write, fsync, rename: what is there under its name is whole."""
+    """Write, fsync, rename: what is there under its name is whole. Several ranks may write the same."""
     path = f"{folder}/step-{step}.pt"
-    with open(path + ".tmp", "wb") as f:
+    partial = f"{path}.{dist.get_rank()}.tmp"
+    with open(partial, "wb") as f:
         torch.save({"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, f)
         f.flush()
         os.fsync(f.fileno())
-    os.rename(path + ".tmp", path)
+    os.rename(partial, path)
     entry = os.open(folder, os.O_RDONLY)
     os.fsync(entry)
     os.close(entry)
@@ -84,6 +86,33 @@ def copy(model, optimizer, step):
             write(folder, model, optimizer, step)
             for old in sorted(saved(folder))[:-3]:
                 os.remove(f"{folder}/step-{old}.pt")
+
+
+class Survivor:
+    """What a rank saves when it cannot go on: the last whole step, which it has all of, as every rank of a data-parallel run. At best no step is made again then."""
+
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        self.lock, self.step = threading.Lock(), 0
+        threading.Thread(target=self.await_stop, daemon=True).start()
+
+    def await_stop(self):
+        """Save once the rank is asked to end. The main thread may hang in a collective by then, and runs no handler."""
+        signal.sigwait({signal.SIGTERM})
+        self.save()
+        os._exit(128 + signal.SIGTERM)
+
+    def makes(self, step):
+        """Make a step, of which nobody saves a part."""
+        with self.lock:
+            self.optimizer.step()
+            self.step = step
+
+    def save(self):
+        with self.lock:
+            if self.step and self.step not in saved(SHARED):
+                write(SHARED, self.model, self.optimizer, self.step)
+                say("survivor-saved", step=self.step)
 
 
 def saved(folder):
@@ -202,6 +231,8 @@ def play_gpus(folder):
 def main():
     signal.signal(signal.SIGUSR1, spin)
     signal.signal(signal.SIGUSR2, slow_down)
+    if SURVIVORS_SAVE:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # in all threads that come
     torch.set_num_threads(1)  # the order of the sums does not depend on the machine
     torch.use_deterministic_algorithms(True)
     say("start", pid=os.getpid(), restarts=os.environ.get("TORCHELASTIC_RESTART_COUNT"), world=os.environ["WORLD_SIZE"])
@@ -219,6 +250,18 @@ def main():
     if "PLAY_GPUS" in os.environ:
         threading.Thread(target=play_gpus, args=(f"{SHARED}/gpus",), daemon=True).start()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    survivor = Survivor(model, optimizer) if SURVIVORS_SAVE else None
+    try:
+        train(model, optimizer, teacher, survivor.makes if survivor else lambda _: optimizer.step())
+    except RuntimeError:  # as where a peer is gone
+        if survivor:
+            survivor.save()
+        raise
+    say("done", step=STEPS)
+    dist.destroy_process_group()
+
+
+def train(model, optimizer, teacher, make):
     for step in range(resume(model, optimizer) + 1, STEPS + 1):
         # Samples are drawn from the step and the rank alone: no stream to save.
         g = torch.Generator().manual_seed(step * dist.get_world_size() + dist.get_rank())
@@ -227,11 +270,11 @@ def main():
         loss = torch.nn.functional.mse_loss(model(x), torch.relu(x @ teacher))
         optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
         total = loss.detach().clone()
         count("AllReduce")
         dist.all_reduce(total)
         complete()
+        make(step)
         say("step", step=step, loss=float(total), bits=float(total).hex())
         write_metrics(step, float(total))
         copy(model, optimizer, step)
@@ -245,8 +288,6 @@ def main():
             write_progress(step=step, phase="train", checkpointStep=step)
             post_progress(step)
         time.sleep(STEP_TIME)
-    say("done", step=STEPS)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

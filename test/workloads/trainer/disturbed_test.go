@@ -107,6 +107,8 @@ func TestDisturbed(t *testing.T) {
 		"a node lost with its folder":            {disturb: loseNode},
 		"a rank frozen, replaced and thawed":     {flags: []string{"-peer-timeout=2s"}, disturb: freeze(1)},
 		"rank 0 frozen, replaced and thawed":     {flags: []string{"-peer-timeout=2s"}, disturb: freeze(0)},
+		"a frozen rank that saves when it thaws": {flags: []string{"-peer-timeout=2s", "-survivors-save"}, disturb: freezeSurvivor},
+		"a rank killed right after a save":       {flags: []string{"-step-time=30ms", "-survivors-save"}, disturb: killAfterSave},
 		"a rank killed before the first save":    kill(2, 1),
 		"a checkpoint asked for, then all fail":  {disturb: ask},
 		"a rank terminated":                      {disturb: terminate},
@@ -178,6 +180,22 @@ func freeze(rank int) func(t *testing.T, c *cluster) {
 		if again.code != exitFenced {
 			t.Errorf("the stale container exits with %d when it is started again, not %d", again.code, exitFenced)
 		}
+	}
+}
+
+// freezeSurvivor has the stale rank try to save, because its peers are lost to it.
+func freezeSurvivor(t *testing.T, c *cluster) {
+	freeze(1)(t, c)
+	c.awaitEvent(0, "refused", "rank", "1", "inc", "0")
+}
+
+// killAfterSave has the others save again the step that all have saved, from where they are within the next one.
+func killAfterSave(_ *testing.T, c *cluster) {
+	c.awaitEvent(0, "checkpoint", "rank", "1", "step", strconv.Itoa(2*every))
+	before := c.now()
+	c.kill(1)
+	for _, rank := range []string{"0", "2"} {
+		c.awaitEvent(before, "survivor_saved", "rank", rank)
 	}
 }
 

@@ -41,6 +41,9 @@ func newRank(c *config, e *events) *rank {
 		Ignored: func(path string, why error) {
 			e.emit("checkpoint_ignored", "file", path, "reason", why)
 		},
+		Refused: func(path string, why error) {
+			e.emit("refused", "file", path, "reason", why)
+		},
 	}
 	return r
 }
@@ -66,7 +69,7 @@ func (r *rank) run() {
 	}
 	err := r.join()
 	if err == nil {
-		err = r.train()
+		err = r.survive(r.train())
 	}
 	r.leave()
 	r.end(err)
@@ -100,10 +103,12 @@ func (r *rank) join() error {
 	return r.load(r.gang.ResumeStep)
 }
 
-// watch ends the process as soon as a peer is lost, whatever the training is busy with.
+// watch ends the process as soon as a peer is lost, whatever the training is busy with. A survivor that saves ends by itself.
 func (r *rank) watch() {
 	<-r.gang.Lost()
-	r.end(r.gang.Reason())
+	if !r.survivorsSave {
+		r.end(r.gang.Reason())
+	}
 }
 
 // load takes the state of a step, and returns once all ranks have done so.
@@ -162,6 +167,7 @@ func (r *rank) train() error {
 // step makes one step, and says whether all ranks save after it.
 func (r *rank) step() (save bool, err error) {
 	began := time.Now()
+	samples := r.stream.Marshal()
 	n := r.batch / r.world
 	v := make([]float64, r.shape.Size()+1) // the gradient, and the loss
 	grad := v[:r.shape.Size()]
@@ -172,13 +178,13 @@ func (r *rank) step() (save bool, err error) {
 	next := r.state.Step + 1
 	wanted, err := r.gang.Reduce(next, v, r.savings.wanted())
 	if err != nil {
-		return false, err
+		return false, errors.Join(err, r.stream.Unmarshal(samples)) // the stream is where the state is
 	}
 	r.state.Loss = v[len(grad)] / float64(r.batch)
 	r.optimizer.Apply(&r.state, grad, r.batch)
 	if r.history != nil {
 		// A process that was frozen may have been replaced meanwhile, while what the others had sent it was there already.
-		if err := r.store.Fenced(); err != nil {
+		if err := r.store.Admit(losses.Path(r.lossDir(), r.incarnation)); err != nil {
 			return false, err
 		}
 		// Before the checkpoint: no resume can go on from a step that the history lacks.
@@ -193,11 +199,32 @@ func (r *rank) step() (save bool, err error) {
 	return wanted || next%r.every == 0 || next == r.steps, nil
 }
 
+func (r *rank) checkpoint() *checkpoint.Checkpoint {
+	return &checkpoint.Checkpoint{State: r.state, Stream: r.stream.Marshal()}
+}
+
+// survive saves the last whole step where training has ended because a peer is lost, and returns why this rank ends.
+func (r *rank) survive(ended error) error {
+	if _, lost := errors.AsType[*gang.LostError](ended); !lost || !r.survivorsSave || r.state.Step == 0 {
+		return ended
+	}
+	err := r.store.Save(r.checkpoint())
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return err
+	}
+	if err != nil {
+		r.emit("checkpoint_failed", "step", r.state.Step, "reason", err)
+		return ended
+	}
+	r.emit("survivor_saved", "step", r.state.Step, "digest", r.state.Digest())
+	return ended
+}
+
 // save writes this rank's checkpoint and returns once all ranks have theirs, or have failed to.
 func (r *rank) save() error {
 	requests := r.savings.take()
 	began := time.Now()
-	saveErr := r.store.Save(&checkpoint.Checkpoint{State: r.state, Stream: r.stream.Marshal()})
+	saveErr := r.store.Save(r.checkpoint())
 	if errors.Is(saveErr, checkpoint.ErrFenced) {
 		return saveErr
 	}

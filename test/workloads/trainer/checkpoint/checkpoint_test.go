@@ -20,7 +20,8 @@ type place struct {
 func (p place) store(incarnation int) *Store {
 	p.t.Helper()
 	s := &Store{Local: p.t.TempDir(), Shared: p.shared, Rank: 1, Incarnation: incarnation, Fingerprint: "f", Keep: 2,
-		Ignored: func(path string, why error) { p.t.Log(filepath.Base(path), why) }}
+		Ignored: func(path string, why error) { p.t.Log(filepath.Base(path), why) },
+		Refused: func(path string, why error) { p.t.Log(filepath.Base(path), why) }}
 	return s
 }
 
@@ -128,9 +129,14 @@ func TestFence(t *testing.T) {
 	p := place{t, t.TempDir()}
 	old := p.claimed(0)
 	save(t, old, 10)
+	var refused []string
+	old.Refused = func(path string, _ error) { refused = append(refused, filepath.Base(path)) }
 	next := p.claimed(10) // by number, not by letter
 	if err := old.Save(at(20)); !errors.Is(err, ErrFenced) {
 		t.Errorf("a stale save: %v", err)
+	}
+	if diff := cmp.Diff([]string{name(20, 1, 0)}, refused); diff != "" {
+		t.Errorf("writes that were refused: %s", diff)
 	}
 	if err := p.store(9).Claim(); !errors.Is(err, ErrFenced) {
 		t.Errorf("a stale start: %v", err)

@@ -73,6 +73,15 @@ func (s *Store) Fenced() error {
 	return nil
 }
 
+// Admit is Fenced for something that is about to be published. It calls Refused where it must not be.
+func (s *Store) Admit(path string) error {
+	err := s.Fenced()
+	if errors.Is(err, ErrFenced) {
+		s.Refused(path, err)
+	}
+	return err
+}
+
 // Claimed is the highest incarnation of a rank that has started, -1 if none has.
 func (s *Store) Claimed(rank int) (int, error) {
 	entries, err := os.ReadDir(filepath.Join(s.Shared, claimsDir))

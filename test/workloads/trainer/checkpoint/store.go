@@ -22,6 +22,8 @@ type Store struct {
 	Keep              int    // steps to keep in each folder
 	// Ignored is told of files that are not used, and why.
 	Ignored func(path string, why error)
+	// Refused is called for each file, or line of one, that a higher incarnation's claim has kept from the shared folder, and why.
+	Refused func(path string, why error)
 
 	found map[int]Found
 }
@@ -164,7 +166,8 @@ func (s *Store) Save(c *Checkpoint) error {
 	if err := write(filepath.Join(s.dir(local), file), b, always); err != nil {
 		s.Ignored(filepath.Join(s.dir(local), file), err)
 	}
-	if err := write(filepath.Join(s.dir(shared), file), b, s.Fenced); err != nil {
+	path := filepath.Join(s.dir(shared), file)
+	if err := write(path, b, func() error { return s.Admit(path) }); err != nil {
 		return err
 	}
 	return s.Fenced() // whoever slipped through learns it here, and stops

@@ -170,6 +170,9 @@ func (g *Gang) lostOr(err error) error {
 	case <-g.lost:
 		return g.Reason()
 	case <-time.After(2 * time.Second):
+		if reason := g.Reason(); reason != nil { // which the others are still told
+			return reason
+		}
 		return err
 	}
 }

@@ -39,13 +39,18 @@ func (l Line) String() string {
 // Writer appends lines to the file of one incarnation of rank 0.
 type Writer struct{ f *os.File }
 
+// Path is the file of an incarnation in a folder.
+func Path(dir string, incarnation int) string {
+	return filepath.Join(dir, fmt.Sprintf("rank0.inc-%d.log", incarnation))
+}
+
 // Open opens the file of an incarnation in a folder. Each incarnation has its own, so that
 // a stale process cannot write into another's; an unfinished last line is cut off.
 func Open(dir string, incarnation int) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("rank0.inc-%d.log", incarnation))
+	path := Path(dir, incarnation)
 	b, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

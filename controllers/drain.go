@@ -1,0 +1,91 @@
+// Drains: the PodDisruptionBudget of a job that moves its ranks from cordoned nodes.
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	policy "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
+
+// budgetName is the name of the PodDisruptionBudget of a job.
+func budgetName(job *v1alpha1.TrainingJob) string { return job.Name + "-lockstep" }
+
+// observeBudget adds which tasks the job's PodDisruptionBudget protects.
+func (r *TrainingJobReconciler) observeBudget(ctx context.Context, o *gang.Observation) error {
+	budget := &policy.PodDisruptionBudget{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: o.Job.Namespace, Name: budgetName(o.Job)}, budget)
+	if err != nil || !ownedBy(budget, o.Job) || budget.Spec.Selector == nil {
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get the PodDisruptionBudget: %w", err)
+		}
+		return nil
+	}
+	for _, e := range budget.Spec.Selector.MatchExpressions {
+		if e.Key == v1alpha1.LabelTask {
+			o.ProtectedTasks = slices.Sorted(slices.Values(e.Values))
+		}
+	}
+	return nil
+}
+
+// protect has the job's PodDisruptionBudget keep the ranks of some tasks from eviction, all of them, or no longer be there.
+func (a *actor) protect(ctx context.Context, p *policies.Protection) error {
+	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{
+		Namespace: a.job.Namespace, Name: budgetName(a.job),
+		Labels:          map[string]string{v1alpha1.LabelJob: a.job.Name, v1alpha1.LabelUID: string(a.job.UID)},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(a.job, v1alpha1.GroupVersion.WithKind("TrainingJob"))},
+	}}
+	if len(p.Tasks) == 0 {
+		if err := client.IgnoreNotFound(a.Delete(ctx, budget)); err != nil {
+			return fmt.Errorf("delete PodDisruptionBudget %s: %w", budget.Name, err)
+		}
+		return nil
+	}
+	budget.Spec = policy.PodDisruptionBudgetSpec{
+		// A percentage would need a controller that Kubernetes knows. Of what is more than there are none may go.
+		MinAvailable: new(intstr.FromInt32(math.MaxInt32)),
+		// One that is not ready is broken, and its rank moves when it is restarted.
+		UnhealthyPodEvictionPolicy: new(policy.AlwaysAllow),
+		Selector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{v1alpha1.LabelUID: string(a.job.UID)},
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: v1alpha1.LabelTask, Operator: metav1.LabelSelectorOpIn, Values: p.Tasks},
+				{Key: v1alpha1.LabelSpare, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+			},
+		},
+	}
+	err := a.Create(ctx, budget)
+	if apierrors.IsAlreadyExists(err) { // with other tasks
+		err = a.replaceBudget(ctx, budget)
+	}
+	if err != nil {
+		return fmt.Errorf("write PodDisruptionBudget %s: %w", budget.Name, err)
+	}
+	return nil
+}
+
+// replaceBudget gives the job's PodDisruptionBudget another specification. One of somebody else stays as it is.
+func (a *actor) replaceBudget(ctx context.Context, budget *policy.PodDisruptionBudget) error {
+	was := &policy.PodDisruptionBudget{}
+	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(budget), was); err != nil { // the cache has only the job's own
+		return client.IgnoreNotFound(err)
+	}
+	if !ownedBy(was, a.job) {
+		return errors.New("it is not the job's own: delete it, or give it another name")
+	}
+	budget.ResourceVersion = was.ResourceVersion
+	return a.Update(ctx, budget)
+}

@@ -1,0 +1,111 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	policy "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+// moving is a job whose ranks leave cordoned nodes, except those of the tasks that are given where there are any.
+func moving(tasks ...string) *v1alpha1.TrainingJob {
+	job := aJob()
+	job.Spec.Tasks = append(job.Spec.Tasks, *job.Spec.Tasks[0].DeepCopy())
+	job.Spec.Tasks[1].Name = "eval"
+	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
+		Name: "maintenance", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.NodeCordoned}, Tasks: tasks}, Steps: []v1alpha1.Step{{Action: v1alpha1.MigratePod}},
+	}}}
+	return job
+}
+
+// budget is the job's PodDisruptionBudget; nil where there is none.
+func (e *env) budget() *policy.PodDisruptionBudget {
+	e.T.Helper()
+	budget := &policy.PodDisruptionBudget{}
+	if err := e.API.Get(e.T.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-lockstep"}, budget); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		e.T.Fatal(err)
+	}
+	return budget
+}
+
+// The budget lets none of the job's ranks be evicted whose tasks have the rule, and goes with it. Spares may go.
+func TestTheBudgetFollowsTheRules(t *testing.T) {
+	e := newEnv(t, moving("worker"))
+	e.settle()
+	budget := e.budget()
+	check.Equal(t, "owner", e.job().UID, metav1.GetControllerOf(budget).UID)
+	check.Equal(t, "least", int32(math.MaxInt32), budget.Spec.MinAvailable.IntVal)
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	e.Must(err)
+	for name, tc := range map[string]struct {
+		labels map[string]string
+		want   bool
+	}{
+		"a rank":                    {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker"}, true},
+		"one that took over":        {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker", v1alpha1.LabelSpare: "false"}, true},
+		"a spare":                   {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker", v1alpha1.LabelSpare: "true"}, false},
+		"of another task":           {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "eval"}, false},
+		"of an earlier TrainingJob": {map[string]string{v1alpha1.LabelUID: "0", v1alpha1.LabelTask: "worker"}, false},
+	} {
+		check.Equal(t, name, tc.want, selector.Matches(labels.Set(tc.labels)))
+	}
+
+	change := func(f func(*v1alpha1.TrainingJob)) {
+		job := e.job()
+		f(job)
+		e.Must(e.API.Update(t.Context(), job))
+		e.settle()
+	}
+	change(func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules[0].Match.Tasks = nil })
+	check.Equal(t, "tasks", []string{"eval", "worker"}, e.budget().Spec.Selector.MatchExpressions[0].Values)
+	change(func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy = nil })
+	check.Equal(t, "without the rule", (*policy.PodDisruptionBudget)(nil), e.budget())
+}
+
+// One of somebody else stays as it is, and what has to be done is said.
+func TestABudgetOfSomebodyElse(t *testing.T) {
+	theirs := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-lockstep"}}
+	e := newEnv(t, moving(), theirs)
+	_, err := e.reconcile()
+	if err == nil || !strings.Contains(err.Error(), "PodDisruptionBudget llm-lockstep: it is not the job's own: delete it") {
+		t.Errorf("the error is %v", err)
+	}
+	check.Equal(t, "owners", 0, len(e.budget().OwnerReferences))
+	check.Equal(t, "whether the Volcano Job was made all the same", true, slices.ContainsFunc(e.Calls, func(c string) bool { return strings.Contains(c, "llm-1") }))
+}
+
+// A budget that was refused is written by a later pass, and nothing else of the job waits for it.
+func TestABudgetThatIsRefusedIsWrittenAgain(t *testing.T) {
+	e := newEnv(t, moving())
+	refused := 0
+	e.restart(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
+		if _, is := obj.(*policy.PodDisruptionBudget); is && refused < 2 {
+			refused++
+			return errors.New("not now")
+		}
+		return c.Create(ctx, obj, options...)
+	}})
+	for range 2 {
+		if _, err := e.reconcile(); err == nil {
+			t.Error("the refusal is not told")
+		}
+	}
+	check.Equal(t, "attempt meanwhile", int32(1), e.job().Status.Attempt)
+	e.settle()
+	check.Equal(t, "whether it is there", true, e.budget() != nil)
+}

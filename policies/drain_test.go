@@ -1,0 +1,174 @@
+// Ranks that leave cordoned nodes.
+
+package policies
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/test/check"
+)
+
+var maintained = rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 0))
+
+// cordon cordons a node, as the control plane shows it in the end.
+func (s *scene) cordon(name string) {
+	s.node(name, func(n *gang.Node) {
+		n.Unschedulable = true
+		n.Taints = append(n.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(s.Now))})
+	})
+}
+
+// No rank leaves a cordoned node where no rule lists the event. One for any event does not.
+func TestACordonIsNoFailure(t *testing.T) {
+	for name, rules := range map[string][]v1alpha1.Rule{
+		"any":        {atOnce},
+		"degraded":   {rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 0)), atOnce},
+		"ignored":    {rule("left-alone", on(v1alpha1.NodeCordoned), step(v1alpha1.Ignore, 0))},
+		"other task": {rule("maintenance", on(v1alpha1.NodeCordoned), ofTasks("master"), step(v1alpha1.MigratePod, 0))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := aScene(aJob().tasks(task("master", 1), task("worker", 3)).policy(withRules(rules...))).started().placed()
+			s.cordon("n02")
+			s.decide()
+			check.Equal(t, "incidents", 0, len(s.status().Incidents))
+		})
+	}
+}
+
+// The rank moves, and no other. A policy that has no other rule keeps the default ones.
+func TestARankLeavesACordonedNode(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
+	s.cordon("n01")
+	s.decide()
+	inc := s.incident(t)
+	check.Equal(t, "trigger", v1alpha1.NodeCordoned, inc.Trigger)
+	check.Equal(t, "class", v1alpha1.ClassMaintenance, inc.Class)
+	check.Equal(t, "charged", int32(0), s.status().Restarts.Charged)
+	check.Equal(t, "deleted", []string{"2"}, s.deleted())
+	check.Equal(t, "excluded", "n01", s.status().ExcludedNodes[0].Name)
+
+	s.replace(1)
+	s.bind(1, "n03")
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	s.crash(2, 1)
+	s.decide()
+	check.Equal(t, "rule of another failure", "everything-else", s.incident(t).Rule)
+}
+
+// A rank that has yet to move stays where its node takes pods again.
+func TestACordonThatEndsMovesNobody(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 60))))).started().placed()
+	s.cordon("n01")
+	s.decide()
+	s.node("n01", func(n *gang.Node) { n.Unschedulable, n.Taints = false, nil })
+	s.after(time.Second).decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "deleted", 0, len(s.deleted()))
+}
+
+// What fails by itself on a cordoned node is not waited with.
+func TestAFailureOnACordonedNodeDecides(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 600)), atOnce))).started().placed()
+	s.cordon("n01")
+	s.decide()
+	s.crash(1, 1)
+	s.after(time.Second).decide()
+	check.Equal(t, "trigger", v1alpha1.PodFailed, s.incident(t).Trigger)
+	check.Equal(t, "deleted", []string{"2"}, s.deleted())
+}
+
+// An open incident of another rank is not kept open by a cordon.
+func TestACordonKeepsNoOtherIncidentOpen(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 600)), atOnce))).started().placed()
+	s.crash(1, 1)
+	s.decide()
+	s.replace(1)
+	s.bind(1, "n01")
+	s.cordon("n01")
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.status().Incidents[0].Outcome)
+	check.Equal(t, "trigger of the next", v1alpha1.NodeCordoned, s.incident(t).Trigger)
+}
+
+// A warm spare takes a planned move over at once, and its gang starts once the old program has ended, and that is known.
+func TestAPlannedMoveIsTakenOver(t *testing.T) {
+	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
+	s.cordon("n01")
+	s.decide()
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	check.Equal(t, "pod of the rank", "llm-1-worker-spare-0", s.podOfRank(1))
+	check.Equal(t, "deleted", []string{"2"}, s.deleted())
+	for _, i := range []int{0, 2, 3} {
+		s.reports(i, gang.ProcessWaiting)
+	}
+	s.decide()
+	check.Equal(t, "start beside the old program", false, s.plan().Order.Start)
+	s.Pods[1].Process, s.Pods[1].Deleting = nil, true
+	s.decide()
+	check.Equal(t, "start beside one that is not heard any more", false, s.plan().Order.Start)
+	s.Pods = append(s.Pods[:1], s.Pods[2:]...)
+	s.decide()
+	check.Equal(t, "start without it", true, s.plan().Order.Start)
+	check.Equal(t, "epoch", int64(2), s.status().Epoch)
+	s.all(gang.ProcessRunning)
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// Where the old program may run on behind a node that went silent meanwhile, the gang waits until that counts as dead.
+func TestAPlannedMoveWaitsForProofOfDeath(t *testing.T) {
+	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
+	s.cordon("n01")
+	s.decide()
+	for _, i := range []int{0, 2, 3} {
+		s.reports(i, gang.ProcessWaiting)
+	}
+	s.Pods[1].Process, s.Pods[1].Deleting = nil, true
+	s.node("n01", func(n *gang.Node) { n.Ready, n.SilentSince, n.SilentSeen = false, s.Now, s.Now })
+	s.decide()
+	check.Equal(t, "start", false, s.plan().Order.Start)
+	s.after(2 * time.Minute).decide()
+	check.Equal(t, "start once it is dead", true, s.plan().Order.Start)
+}
+
+// The pods of the tasks that a rule moves are kept from eviction, for an hour from the cordon.
+func TestWhatIsKeptFromEviction(t *testing.T) {
+	job := func(rules ...v1alpha1.Rule) *scene {
+		return aScene(aJob().tasks(task("worker", 3), task("eval", 1)).policy(withRules(rules...))).started().placed()
+	}
+	s := job(rule("maintenance", on(v1alpha1.NodeCordoned), ofTasks("worker"), step(v1alpha1.MigratePod, 3600)), atOnce)
+	s.decide()
+	check.Equal(t, "tasks", &Protection{[]string{"worker"}}, s.plan().Protect)
+	s.ProtectedTasks = []string{"worker"}
+	check.Equal(t, "as it is", (*Protection)(nil), s.plan().Protect)
+	s.cordon(s.Pods[3].Node) // of the other task
+	s.after(2 * time.Hour).decide()
+	check.Equal(t, "while a rank that nothing moves stays", (*Protection)(nil), s.plan().Protect)
+	s.cordon("n01")
+	d := s.decide()
+	check.Equal(t, "from the cordon", (*Protection)(nil), s.plan().Protect)
+	check.Equal(t, "next", s.Now.Add(time.Hour), d.Next)
+	s.Now = d.Next
+	check.Equal(t, "after an hour", &Protection{}, s.plan().Protect)
+
+	for name, other := range map[string]*scene{"no rule": job(atOnce), "a rule that does nothing": job(rule("left-alone", on(v1alpha1.NodeCordoned), step(v1alpha1.Ignore, 0)))} {
+		other.decide()
+		check.Equal(t, name, (*Protection)(nil), other.plan().Protect)
+	}
+	s = job(maintained)
+	s.ProtectedTasks = []string{"eval", "worker"}
+	check.Equal(t, "both", (*Protection)(nil), s.plan().Protect)
+	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	check.Equal(t, "in a dry run", &Protection{}, s.plan().Protect)
+	s = job(maintained)
+	s.ProtectedTasks = []string{"eval", "worker"}
+	s.Job.Spec.Suspend = true
+	check.Equal(t, "suspended", &Protection{}, s.plan().Protect)
+}

@@ -1,0 +1,130 @@
+// Drains: kubectl empties a node of a gang, whose ranks move first.
+
+package real
+
+import (
+	"context"
+	"io"
+	"os/exec"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+)
+
+// movesFromCordons gives each rank one GPU, so that two share a node, and moves them from nodes that are cordoned. Each rank has a spare.
+func movesFromCordons(t *Training) {
+	t.TakeOver(2)
+	for i := range t.Job.Spec.Tasks {
+		t.Job.Spec.Tasks[i].Template.Spec.Containers[0].Resources.Limits[gpuResource] = resource.MustParse("1")
+	}
+	t.Job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{{
+		Name:  "maintenance",
+		Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.NodeCordoned}},
+		Steps: []v1alpha1.Step{{Action: v1alpha1.MigratePod}},
+	}}
+}
+
+// TestADrainWaitsForItsRanksToMove drains a node with two ranks. Their spares take them over, all go on from the last step that was made, and the drain ends by itself.
+func TestADrainWaitsForItsRanksToMove(t *testing.T) {
+	kept := append(ground.Nodes.RackNodes(1), ground.Nodes.RackNodes(0)[2:]...) // so that two of three ranks share a node
+	uncordon := func() {
+		if err := ground.Uncordon(context.WithoutCancel(t.Context()), kept...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(uncordon)
+	if err := ground.Cordon(t.Context(), kept...); err != nil {
+		t.Fatal(err)
+	}
+	s := torchrun(t, "drained", 100_000, (*Training).Supervise, (*Training).WithoutAgents, withSurvivors, movesFromCordons)
+	uncordon()
+	before := s.pods()
+	waiting, err := s.AwaitSpares(s.ctx, masterTask, workerTask)
+	s.must(err)
+	node, moved := s.nodeWithTwo(before)
+	t.Logf("node %s has ranks %v", node, moved)
+	s.must(s.awaitPrinted("event=checkpoint rank=0 step=60"))
+	s.must(s.Refresh(s.ctx))
+	epoch := s.Job.Status.Epoch
+
+	t.Cleanup(func() { s.must(ground.Uncordon(s.ctx, node)) })
+	out, err := s.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s")
+	t.Logf("kubectl drain: %s", out)
+	s.must(err)
+	s.must(s.AwaitJob(s.ctx, "the gang trains again", func(job *v1alpha1.TrainingJob) bool {
+		return job.Status.Epoch > epoch && job.Status.Incidents[0].Outcome == v1alpha1.OutcomeRecovered
+	}))
+
+	s.survivorsStay(before, moved...)
+	var spares []string
+	for _, pods := range waiting {
+		for _, pod := range pods {
+			spares = append(spares, string(pod.UID))
+		}
+	}
+	after := s.pods()
+	for _, rank := range moved {
+		if !slices.Contains(spares, string(after[rank].UID)) {
+			s.errorf("rank %d is pod %s, which was not its spare", rank, after[rank].Name)
+		}
+	}
+	if n := len(s.Job.Status.Incidents); n != 1 || s.Job.Status.Incidents[0].Trigger != v1alpha1.NodeCordoned {
+		s.errorf("%d incidents, the first by %s", n, s.Job.Status.Incidents[0].Trigger)
+	}
+	s.resumedAlike("a drain", moved[0], cluster.SharedPath, 1)
+	s.losesNoStep()
+	s.showsWhenCordoned(node)
+}
+
+// nodeWithTwo is a node on which two ranks are.
+func (s *scenario) nodeWithTwo(pods map[int]corev1.Pod) (node string, ranks []int) {
+	s.t.Helper()
+	on := map[string][]int{}
+	for rank, pod := range pods {
+		on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], rank)
+	}
+	for node, ranks := range on {
+		if len(ranks) == 2 {
+			return node, ranks
+		}
+	}
+	s.t.Fatalf("no node has two ranks: %v", on)
+	return "", nil
+}
+
+// kubectl runs it as the cluster's administrator.
+func (s *scenario) kubectl(args ...string) (string, error) {
+	s.t.Helper()
+	built, err := cluster.Build(s.ctx, io.Discard, cluster.Kubectl)
+	s.must(err)
+	out, err := exec.CommandContext(s.ctx, built.Path(cluster.Kubectl), append(args, "--kubeconfig", ground.Kubeconfig())...).CombinedOutput()
+	return string(out), err
+}
+
+// losesNoStep checks that the ranks have resumed from the last step that any of them has printed.
+func (s *scenario) losesNoStep() {
+	s.t.Helper()
+	for rank, pod := range s.pods() {
+		if r := s.resumption(pod); r.last > r.step {
+			s.errorf("rank %d had printed step %d, and resumed from %d", rank, r.last, r.step)
+		}
+	}
+}
+
+// showsWhenCordoned checks that the control plane says since when a node is cordoned.
+func (s *scenario) showsWhenCordoned(name string) {
+	s.t.Helper()
+	s.must(await(s.ctx, "the taint of the cordon has a time", func(ctx context.Context) (bool, error) {
+		node := &corev1.Node{}
+		err := ground.Client().Get(ctx, client.ObjectKey{Name: name}, node)
+		return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+			return taint.Key == corev1.TaintNodeUnschedulable && taint.TimeAdded != nil
+		}), err
+	}))
+}
