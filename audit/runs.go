@@ -155,7 +155,7 @@ func (c *checker) checkRuns(dir fs.FS, end time.Time) ([]Violation, int, error) 
 		}
 		n += len(of)
 		until := end
-		for _, ended := range []map[string]time.Time{c.world.gone, c.world.lost} {
+		for _, ended := range []map[string]time.Time{c.world.gone, c.world.ended, c.world.lost} {
 			if at, is := ended[uid]; is && at.Before(until) {
 				until = at
 			}

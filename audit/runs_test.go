@@ -86,6 +86,24 @@ func TestRunsOfAGangDoNotMeet(t *testing.T) {
 			g.reports(0, "RUNNING", 2)
 			g.idle(time.Minute)
 		}, nil},
+		"it was asked to end, and its pod had ended before": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.reports(1, "STOPPING", 2)
+			g.reports(1, "TERMINATING", 2)
+			g.write(kubelet, "patch", "pods", "llama-1-worker-1", fields{"status": fields{"phase": "Failed"}})
+			g.reports(0, "RUNNING", 2)
+			g.idle(time.Minute)
+			g.remove(kubelet, "pods", "llama-1-worker-1")
+		}, nil},
+		"it was asked to end, and its pod has yet to": {func(g *gangHistory) {
+			g.reports(1, "RUNNING", 1)
+			g.reports(1, "STOPPING", 2)
+			g.reports(1, "TERMINATING", 2)
+			g.reports(0, "RUNNING", 2)
+			g.after(2 * time.Second)
+			g.write(kubelet, "patch", "pods", "llama-1-worker-1", fields{"status": fields{"phase": "Failed"}})
+			g.idle(time.Minute)
+		}, []string{"the program of pod ml/llama-1-worker-0 started in epoch 2 while that of pod ml/llama-1-worker-1 ran in epoch 1"}},
 		"a spare takes its rank over while its node is silent": {func(g *gangHistory) {
 			g.reports(1, "RUNNING", 1)
 			g.node1("Unknown")

@@ -24,6 +24,8 @@ type world struct {
 	unsure map[string]bool
 	// gone is when pods were removed, by UID.
 	gone map[string]time.Time
+	// ended is when the containers of pods had ended for good, by UID, as their phase says.
+	ended map[string]time.Time
 	// lost is when spares took over the ranks of pods, by UID, whose nodes were silent or gone.
 	lost map[string]time.Time
 	// removed are the pods, by UID, that a request has removed: what the log has of them later are answers to earlier requests.
@@ -38,7 +40,7 @@ func newWorld() *world {
 	return &world{
 		pods: map[string]*pod{}, jobs: map[string]*trainingJob{}, nodes: map[string]*node{}, hypers: map[string]*hyperNode{},
 		settled: map[string]time.Time{}, versions: map[string]string{}, unsure: map[string]bool{},
-		gone: map[string]time.Time{}, lost: map[string]time.Time{}, removed: map[string]bool{}, hyperAt: map[string]time.Time{},
+		gone: map[string]time.Time{}, ended: map[string]time.Time{}, lost: map[string]time.Time{}, removed: map[string]bool{}, hyperAt: map[string]time.Time{},
 	}
 }
 
@@ -145,6 +147,9 @@ func (w *world) setPod(c *change, is *pod) {
 	c.podWas, c.podIs = w.pods[is.Metadata.UID], is
 	delete(w.gone, is.Metadata.UID) // a deletion that was answered with an error was not done
 	w.pods[is.Metadata.UID] = is
+	if _, known := w.ended[is.Metadata.UID]; is.finished() && !known {
+		w.ended[is.Metadata.UID] = w.now
+	}
 	if c.Verb != "create" && is.Metadata.isGone() {
 		c.podIs = nil
 		w.removed[is.Metadata.UID] = true
