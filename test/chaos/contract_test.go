@@ -29,9 +29,6 @@ var undisturbed = map[string]string{
 	"patch events":                                isOfEvents,
 	"patch events.k8s.io events":                  isOfEvents,
 	"patch coordination.k8s.io leases":            "no request asks for it: client-go updates the Lease",
-	"create policy poddisruptionbudgets":          isCompared,
-	"update policy poddisruptionbudgets":          isCompared,
-	"delete policy poddisruptionbudgets":          isCompared,
 	"update batch.volcano.sh jobs/finalizers":     isAdmissions,
 	"update lockstep.dev trainingjobs/finalizers": isAdmissions,
 }
@@ -39,7 +36,6 @@ var undisturbed = map[string]string{
 const (
 	asksOnly     = "it asks who somebody is, and changes nothing"
 	isOfEvents   = "client-go sends events beside the manager's work, and tries again by itself"
-	isCompared   = "each pass compares it with the rules of its job, and writes what differs: no recovery waits for it"
 	isAdmissions = "no request asks for it: an admission plugin does"
 )
 
