@@ -143,7 +143,7 @@ func (r *TrainingJobReconciler) reportCheckpoint(job *v1alpha1.TrainingJob, befo
 // otherwiseRestarted says why ranks were restarted by no step of an incident, by the reason of their lives. What happened to a
 // pod that is gone is told by its incident.
 var otherwiseRestarted = map[v1alpha1.RestartReason]struct{ event, told string }{
-	v1alpha1.RestartJoinedIncident: {"RankRestarted", "new pods for %s: a failure after the incident had restarted others"},
+	v1alpha1.RestartJoinedIncident: {"RankRestarted", "other pods for %s: a failure after the incident had restarted others"},
 	v1alpha1.RestartNodeAvailable:  {"RankRestarted", "new pods for %s: a node is good now to which only a new pod may go"},
 	v1alpha1.RestartHoldEnded:      {"RankRestarted", "new pods for %s: the job holds their nodes no longer"},
 	v1alpha1.RestartNodeInherited:  {"RankRestarted", "new pods for %s: a rank that was given up leaves its node"},
