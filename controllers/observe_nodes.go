@@ -28,7 +28,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 	o.Nodes = map[string]gang.Node{}
 	key := policies.HoldKey(o.Job)
 	held := &corev1.NodeList{}
-	if err := r.List(ctx, held, client.MatchingFields{indexHolds: key}); err != nil {
+	if err := r.List(ctx, held, client.MatchingFields{indexHolds: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list held nodes: %w", err)
 	}
 	for i := range held.Items {
@@ -43,7 +43,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 			continue
 		}
 		node := &corev1.Node{}
-		err := r.Get(ctx, client.ObjectKey{Name: name}, node)
+		err := r.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) && carries(o, name) {
 			// The cache of nodes may lag behind that of pods: only the API server knows that a node is gone.
 			err = r.Live.Get(ctx, client.ObjectKey{Name: name}, node)
@@ -69,7 +69,7 @@ func (r *TrainingJobReconciler) observeHeld(ctx context.Context, o *gang.Observa
 		return nil
 	}
 	held := &corev1.NodeList{}
-	if err := r.List(ctx, held, client.MatchingFields{indexHolds: yes}); err != nil {
+	if err := r.List(ctx, held, client.MatchingFields{indexHolds: yes}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list held nodes: %w", err)
 	}
 	key := policies.HoldKey(o.Job)

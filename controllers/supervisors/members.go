@@ -73,11 +73,11 @@ func owner[T any, P object[T]](ctx context.Context, m *members, owned client.Obj
 	return found, nil
 }
 
-// read is the object with a name and a UID. Where the cache does not have that one, it is what the API server has by the name: another, or
-// nil.
+// read is the object with a name and a UID, which must not be changed. Where the cache does not have that one, it is what the API server has by
+// the name: another, or nil.
 func read[T any, P object[T]](ctx context.Context, m *members, name types.NamespacedName, uid types.UID) (P, error) {
 	cached, live := P(new(T)), P(new(T))
-	if m.cache.Get(ctx, name, cached) == nil && cached.GetUID() == uid {
+	if m.cache.Get(ctx, name, cached, client.UnsafeDisableDeepCopy) == nil && cached.GetUID() == uid {
 		return cached, nil
 	}
 	if err := m.live.Get(ctx, name, live); err != nil {
