@@ -39,6 +39,7 @@ func (j job) progress(s *v1alpha1.TrainingJobStatus) time.Time {
 		s.Progress = said
 	}
 	j.countRepeated(s, repeats)
+	noteRestore(s, said)
 	if gang.Finished(s) {
 		return time.Time{}
 	}
@@ -55,6 +56,16 @@ func (j job) endEpoch(s *v1alpha1.TrainingJobStatus) {
 		said.TrainedStep = trainedStep(s.Progress, said)
 		s.Progress = said
 		j.countRepeated(s, repeats)
+		noteRestore(s, said)
+	}
+}
+
+// noteRestore records how long the programs of an epoch took to restore with the incidents that began it.
+func noteRestore(s *v1alpha1.TrainingJobStatus, said *v1alpha1.ProgressStatus) {
+	for i := range s.Incidents {
+		if inc := &s.Incidents[i]; inc.Epoch == said.Epoch && inc.Outcome == v1alpha1.OutcomeRecovered && inc.RestoreSeconds == nil {
+			inc.RestoreSeconds = said.RestoreSeconds
+		}
 	}
 }
 

@@ -52,6 +52,35 @@ func TestTheTimeOfARestore(t *testing.T) {
 	}
 }
 
+// An incident says how long the programs took to restore in the epoch that it began, once they have said their first step.
+func TestTheTimeOfTheRestoreAfterAnIncident(t *testing.T) {
+	s := supervised(3)
+	restored := func(n int64, took time.Duration) gang.TrainingProgress {
+		p := steps(n, 500)
+		p.FirstStepAfter = took
+		return p
+	}
+	s.says(0, restored(120, 9*time.Second))
+	s.decide()
+	recover := func() {
+		s.fails(0, 1)
+		s.after(progressPeriod).decide()
+		s.all(gang.ProcessRunning)
+		s.after(progressPeriod).decide()
+	}
+	recover()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "before a step is said", nil, s.incident(t).RestoreSeconds)
+	s.says(0, restored(101, 12*time.Second))
+	s.after(progressPeriod).decide()
+	check.Equal(t, "then", new(int32(12)), s.incident(t).RestoreSeconds)
+	s.says(0, restored(102, 13*time.Second)) // another rank's
+	s.after(progressPeriod).decide()
+	check.Equal(t, "later", new(int32(12)), s.incident(t).RestoreSeconds)
+	recover()
+	check.Equal(t, "after another incident", []*int32{new(int32(12)), nil}, []*int32{s.status().Incidents[0].RestoreSeconds, s.status().Incidents[1].RestoreSeconds})
+}
+
 // A status that changes with each step would be a write for each.
 func TestProgressIsWrittenSeldom(t *testing.T) {
 	s := supervised(3)

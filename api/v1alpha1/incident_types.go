@@ -113,6 +113,11 @@ type Incident struct {
 	// lostSteps is how many steps the gang makes again: from resumeStep to the last one that a program said before the epoch. It is none where either is not known.
 	// +optional
 	LostSteps *int64 `json:"lostSteps,omitempty"`
+	// restoreSeconds is how long the programs took from their start in the epoch until they said their first step, rounded up, as
+	// status.progress.restoreSeconds. It is recorded with status.progress, after the incident has ended. Unset where that is not known.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	RestoreSeconds *int32 `json:"restoreSeconds,omitempty"`
 	// waitRestartTime is when the wait for the next step began again, because the job may use nodes again that it had excluded
 	// only for their silence.
 	// +optional

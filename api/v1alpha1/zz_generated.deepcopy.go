@@ -635,6 +635,11 @@ func (in *Incident) DeepCopyInto(out *Incident) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.RestoreSeconds != nil {
+		in, out := &in.RestoreSeconds, &out.RestoreSeconds
+		*out = new(int32)
+		**out = **in
+	}
 	if in.WaitRestartTime != nil {
 		in, out := &in.WaitRestartTime, &out.WaitRestartTime
 		*out = (*in).DeepCopy()

@@ -155,14 +155,22 @@ func events(inc *v1alpha1.Incident) []Event {
 	note(inc.BoundTime, "the last replacement has its node")
 	note(inc.StoppedTime, "the programs of all ranks have ended")
 	note(inc.BarrierTime, fmt.Sprintf("all ranks are at the barrier of epoch %d", inc.Epoch))
-	from := ""
-	if inc.ResumeStep != nil {
-		from = fmt.Sprintf(", from step %d", *inc.ResumeStep)
-	}
-	note(inc.RunningTime, "all programs have been started"+from)
+	note(inc.RunningTime, started(inc))
 	note(inc.EndTime, "over")
 	slices.SortStableFunc(events, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
 	return events
+}
+
+// started says from which step the programs were started, and when their first step came.
+func started(inc *v1alpha1.Incident) string {
+	what := "all programs have been started"
+	if inc.ResumeStep != nil {
+		what += fmt.Sprintf(", from step %d", *inc.ResumeStep)
+	}
+	if inc.RestoreSeconds != nil {
+		what += fmt.Sprintf(", and their first step came within %d s", *inc.RestoreSeconds)
+	}
+	return what
 }
 
 // UpTo is the time up to which a timeline goes: now, or its last change where that is later. A clock in whole seconds is behind a
