@@ -88,7 +88,7 @@ func note(p *gang.Pod, report supervisors.Report, container string) {
 	if report.Hosts > 0 {
 		p.Process.Collectives = &gang.Collectives{Hosts: report.Hosts, StillSince: report.StillTime, Behind: texts(report.Behind)}
 	}
-	p.Process.ResumeStep = report.ResumeStep
+	p.Process.ResumeStep, p.Process.ResumeScope = report.ResumeStep, scopes[report.ResumeScope]
 	if c := report.Checkpoints; c != nil {
 		p.Process.Checkpoints = &gang.Checkpoints{Own: c.Own, Shared: c.Shared}
 	}
@@ -131,6 +131,13 @@ var activities = map[wire.Activity]gang.Activity{
 	wire.Activity_ACTIVITY_IDLE:    gang.ActivityIdle,
 	wire.Activity_ACTIVITY_BLOCKED: gang.ActivityBlocked,
 	wire.Activity_ACTIVITY_STOPPED: gang.ActivityStopped,
+}
+
+// scopes are those of folders of checkpoints by their names on the wire.
+var scopes = map[wire.CheckpointScope]v1alpha1.CheckpointScope{
+	wire.CheckpointScope_CHECKPOINT_SCOPE_POD:    v1alpha1.CheckpointScopePod,
+	wire.CheckpointScope_CHECKPOINT_SCOPE_NODE:   v1alpha1.CheckpointScopeNode,
+	wire.CheckpointScope_CHECKPOINT_SCOPE_SHARED: v1alpha1.CheckpointScopeShared,
 }
 
 // progressOf is how far a program says that it is. That stays said when the stream ends, as it does with the last word.

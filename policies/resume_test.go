@@ -116,6 +116,19 @@ func TestAnIncidentSaysFromWhichStepRanksResumed(t *testing.T) {
 	}
 }
 
+// It says from which folders, too, as far as supervisors say so.
+func TestAnIncidentSaysFromWhichFoldersRanksResumed(t *testing.T) {
+	s := atBarrier(4, []int64{8}, []int64{8})
+	s.decide()
+	for i, scope := range []v1alpha1.CheckpointScope{v1alpha1.CheckpointScopeShared, v1alpha1.CheckpointScopePod, "", v1alpha1.CheckpointScopePod} {
+		s.Pods[i].Failure, s.Pods[i].LastExit = gang.Failure{}, nil
+		s.starts(i, 8)
+		s.Pods[i].Process.ResumeScope = scope
+	}
+	s.after(time.Second).decide()
+	check.Equal(t, "folders", []v1alpha1.ResumeSource{{Scope: v1alpha1.CheckpointScopePod, Ranks: 2}, {Scope: v1alpha1.CheckpointScopeShared, Ranks: 1}}, s.incident(t).ResumedFrom)
+}
+
 // It says how many steps are made again, where programs say theirs.
 func TestAnIncidentSaysHowManyStepsWereLost(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -62,13 +62,13 @@ func TestTheTimeOfTheRestoreAfterAnIncident(t *testing.T) {
 	}
 	s.says(0, restored(120, 9*time.Second))
 	s.decide()
-	recover := func() {
+	recovers := func() {
 		s.fails(0, 1)
 		s.after(progressPeriod).decide()
 		s.all(gang.ProcessRunning)
 		s.after(progressPeriod).decide()
 	}
-	recover()
+	recovers()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	check.Equal(t, "before a step is said", nil, s.incident(t).RestoreSeconds)
 	s.says(0, restored(101, 12*time.Second))
@@ -77,7 +77,7 @@ func TestTheTimeOfTheRestoreAfterAnIncident(t *testing.T) {
 	s.says(0, restored(102, 13*time.Second)) // another rank's
 	s.after(progressPeriod).decide()
 	check.Equal(t, "later", new(int32(12)), s.incident(t).RestoreSeconds)
-	recover()
+	recovers()
 	check.Equal(t, "after another incident", []*int32{new(int32(12)), nil}, []*int32{s.status().Incidents[0].RestoreSeconds, s.status().Incidents[1].RestoreSeconds})
 }
 

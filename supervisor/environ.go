@@ -19,8 +19,8 @@ const (
 	envResumeFrom    = "LOCKSTEP_RESUME_FROM"
 )
 
-// environ is the container's environment with the contract of the epoch. Folder has a checkpoint of the order's step.
-func environ(container []string, a epoch.Start, folder func(step int64) string) []string {
+// environ is the container's environment with the contract of the epoch. Folder has the checkpoint of its step.
+func environ(container []string, a epoch.Start, folder string) []string {
 	out := with(slices.Clone(container), envEpoch, strconv.FormatInt(a.Epoch, 10))
 	if a.Order == nil {
 		return out
@@ -35,7 +35,7 @@ func environ(container []string, a epoch.Start, folder func(step int64) string) 
 	out = withAddress(out, a.Order.Hosts)
 	if step := a.ResumeStep; step > 0 {
 		out = with(out, envResumeStep, strconv.FormatInt(step, 10))
-		out = with(out, envResumeFrom, folder(step))
+		out = with(out, envResumeFrom, folder)
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func TestEnvironmentOfAPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			order := &wire.Order{Epoch: 2, Hosts: aHost, Place: &wire.Place{Environment: []string{"RANK=0", "LOCKSTEP_TASK_INDEX=0"}}}
-			got := environ([]string{"RANK=7", "MASTER_ADDR=" + tc.master}, epoch.Start{Epoch: 2, Order: order}, nil)
+			got := environ([]string{"RANK=7", "MASTER_ADDR=" + tc.master}, epoch.Start{Epoch: 2, Order: order}, "")
 			check.Equal(t, "environment", []string{
 				"LOCKSTEP_EPOCH=2", "LOCKSTEP_RESUME=false", "LOCKSTEP_RESTART_REASON=", "LOCKSTEP_HYPERNODE=", "RANK=0", "LOCKSTEP_TASK_INDEX=0", "MASTER_ADDR=" + tc.want,
 			}, sortedAs(got, "LOCKSTEP_EPOCH", "LOCKSTEP_RESUME", "LOCKSTEP_RESTART_REASON", "LOCKSTEP_HYPERNODE", "RANK", "LOCKSTEP_TASK_INDEX", "MASTER_ADDR"))

@@ -159,6 +159,9 @@ func (s *supervisor) reportNow(now time.Time) *wire.Report {
 	if report.State == wire.State_STATE_RUNNING {
 		report.Waits = s.waits
 	}
+	if report.ResumeStep > 0 {
+		report.ResumeScope = s.resumeScope
+	}
 	switch report.State {
 	case wire.State_STATE_RUNNING, wire.State_STATE_FAILED, wire.State_STATE_SUCCEEDED:
 		report.Progress = s.said

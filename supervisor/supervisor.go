@@ -112,6 +112,8 @@ type supervisor struct {
 	collectives *wire.Collectives
 	standstill  string
 	addresses   [][]byte
+	// resumeScope is that of the folder which the program was told to read its checkpoint from.
+	resumeScope wire.CheckpointScope
 	// report is the machine's last one; said is what was last sent of steps, at saidAt.
 	report *wire.Report
 	said   *wire.Progress
@@ -360,7 +362,9 @@ func (s *supervisor) start(a epoch.Start) (failed *wire.Exit) {
 		}
 	}
 	s.keepHosts(a.Order.GetHosts())
-	return s.failedStart("start the program", s.startProgram(environ(s.Environ, a, s.tiers.Folder)))
+	folder, scope := s.tiers.Folder(a.ResumeStep)
+	s.resumeScope = wire.CheckpointScope(wire.CheckpointScope_value["CHECKPOINT_SCOPE_"+strings.ToUpper(scope)])
+	return s.failedStart("start the program", s.startProgram(environ(s.Environ, a, folder)))
 }
 
 // failedStart is the end of what could not be started; nil where it could.

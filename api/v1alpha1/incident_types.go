@@ -110,6 +110,12 @@ type Incident struct {
 	// resumeStep is the step that all ranks were told to resume from in the epoch; none where they were told no step. It is recorded when the incident ends.
 	// +optional
 	ResumeStep *int64 `json:"resumeStep,omitempty"`
+	// resumedFrom says how many ranks were told to read that checkpoint from folders of each scope of spec.supervisor.checkpointTiers.
+	// +listType=map
+	// +listMapKey=scope
+	// +kubebuilder:validation:MaxItems=3
+	// +optional
+	ResumedFrom []ResumeSource `json:"resumedFrom,omitempty"`
 	// lostSteps is how many steps the gang makes again: from resumeStep to the last one that a program said before the epoch. It is none where either is not known.
 	// +optional
 	LostSteps *int64 `json:"lostSteps,omitempty"`
@@ -201,6 +207,14 @@ type IncidentRanks struct {
 	// victims are the ranks that failed only in the wake of the others.
 	// +optional
 	Victims string `json:"victims,omitempty"`
+}
+
+// ResumeSource is where ranks read a checkpoint.
+type ResumeSource struct {
+	// scope of the folder.
+	Scope CheckpointScope `json:"scope"`
+	// ranks that were told to read it there.
+	Ranks int32 `json:"ranks"`
 }
 
 // FiredStep is a step that has fired.

@@ -179,7 +179,7 @@ func TestCheckpointsAreCompared(t *testing.T) {
 	one := Report{Checkpoints: &Checkpoints{Own: []int64{1}, Shared: []int64{2}}}
 	for name, other := range map[string]Report{
 		"none": {}, "other own": {Checkpoints: &Checkpoints{Own: []int64{3}, Shared: []int64{2}}}, "fewer shared": {Checkpoints: &Checkpoints{Own: []int64{1}}},
-		"another step": {Checkpoints: one.Checkpoints, ResumeStep: 1},
+		"another step": {Checkpoints: one.Checkpoints, ResumeStep: 1}, "another folder": {Checkpoints: one.Checkpoints, ResumeScope: wire.CheckpointScope_CHECKPOINT_SCOPE_NODE},
 	} {
 		if one.equal(other) || other.equal(one) {
 			t.Errorf("%s: equal", name)

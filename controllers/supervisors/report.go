@@ -48,6 +48,8 @@ type Report struct {
 	Checkpoints *Checkpoints
 	// ResumeStep is the step that the program was told to resume from when it was started in the epoch; 0 for none.
 	ResumeStep int64
+	// ResumeScope is that of the folder which it was told to read that checkpoint from.
+	ResumeScope wire.CheckpointScope
 	// HeardSince is when the first report came on the stream that is up; zero where none is up, and the rest may be outdated.
 	HeardSince time.Time
 	// HeardUntil is when the last stream with a report ended, where none is up.
@@ -77,6 +79,7 @@ func reportOf(m *wire.Report, now time.Time) (Report, error) {
 		Addresses: addressesOf(m.GetAddresses(), mostAddresses), Behind: addressesOf(m.GetCollectives().GetBehind(), mostAddresses), Hosts: int(m.GetCollectives().GetHosts()),
 	}
 	out.Checkpoints, out.ResumeStep = checkpointsOf(m.GetCheckpoints()), max(0, m.GetResumeStep())
+	out.ResumeScope = m.GetResumeScope()
 	if m.GetCollectives().GetStill() {
 		out.StillTime = now
 	}
@@ -205,7 +208,7 @@ func (r Report) equal(other Report) bool {
 // sameStart reports whether a later report says the same of the start of the program in its epoch.
 func (r Report) sameStart(other Report) bool {
 	return r.Stopped.Equal(other.Stopped) && r.AtBarrier.Equal(other.AtBarrier) && r.Started.Equal(other.Started) &&
-		r.Checkpoints.equal(other.Checkpoints) && r.ResumeStep == other.ResumeStep
+		r.Checkpoints.equal(other.Checkpoints) && r.ResumeStep == other.ResumeStep && r.ResumeScope == other.ResumeScope
 }
 
 // samePace reports whether two statements, of which there may be none, say the same, steps apart.

@@ -50,6 +50,8 @@ type Process struct {
 	Checkpoints *Checkpoints
 	// ResumeStep is the step that the program was told to resume from when it was started in its epoch; 0 for none.
 	ResumeStep int64
+	// ResumeScope is that of the folder which it was told to read that checkpoint from; empty where that is not known.
+	ResumeScope v1alpha1.CheckpointScope
 	// Activity is what all its processes do.
 	Activity Activity
 	// Waits is for how much of its last minutes of training it waited; nil where that is not known.

@@ -64,8 +64,24 @@ func (e Engine) noteEpoch(inc *v1alpha1.Incident) {
 	}
 	inc.StoppedTime, inc.BarrierTime, inc.RunningTime = within(stopped), within(atBarrier), within(running)
 	if resume > 0 {
-		inc.ResumeStep = &resume
+		inc.ResumeStep, inc.ResumedFrom = &resume, e.resumedFrom(inc)
 	}
+}
+
+// resumedFrom says how many ranks were told to read their checkpoints from folders of each scope.
+func (e Engine) resumedFrom(inc *v1alpha1.Incident) (from []v1alpha1.ResumeSource) {
+	for _, scope := range []v1alpha1.CheckpointScope{v1alpha1.CheckpointScopePod, v1alpha1.CheckpointScopeNode, v1alpha1.CheckpointScopeShared} {
+		ranks := int32(0)
+		for i := range e.Pods {
+			if p := e.Pods[i].Process; p != nil && p.Epoch == inc.Epoch && p.State == gang.ProcessRunning && p.ResumeScope == scope {
+				ranks++
+			}
+		}
+		if ranks > 0 {
+			from = append(from, v1alpha1.ResumeSource{Scope: scope, Ranks: ranks})
+		}
+	}
+	return from
 }
 
 // lostSteps is how many steps before the epoch of an incident are made again; nil where that is not known, as where no program said how far it was

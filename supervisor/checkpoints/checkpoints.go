@@ -100,19 +100,19 @@ func (t *Tiers) Look() (*wire.Checkpoints, error) {
 	return &wire.Checkpoints{Own: newest(own), Shared: newest(all)}, nil
 }
 
-// Folder is the first one in which the last look has found a step, or else the first shared one, in which another rank has.
-func (t *Tiers) Folder(step int64) string {
+// Folder is the first one in which the last look has found a step, or else the first shared one, in which another rank has, and its scope.
+func (t *Tiers) Folder(step int64) (path, scope string) {
 	if t == nil {
-		return ""
+		return "", ""
 	}
 	i := slices.IndexFunc(t.tiers, func(one *tier) bool { return slices.Contains(one.steps, step) })
 	if i < 0 {
 		i = slices.IndexFunc(t.tiers, func(one *tier) bool { return one.Scope == shared })
 	}
 	if i < 0 {
-		return ""
+		return "", ""
 	}
-	return t.tiers[i].Path
+	return t.tiers[i].Path, t.tiers[i].Scope
 }
 
 // begin begins a look, unless the last one still hangs.

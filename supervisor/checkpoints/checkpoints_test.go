@@ -82,9 +82,10 @@ func TestFolders(t *testing.T) {
 	memory, disk, shared := folder(t, "step-9.pt", "step-10.pt"), folder(t, "step-8.pt", "step-9.pt"), folder(t, "step-5.pt", "step-8.pt")
 	tiers := tiersOf(t, `[{"path": %q, "scope": "Pod"}, {"path": %q, "scope": "Node"}, {"path": %q, "scope": "Shared"}]`, memory, disk, shared)
 	finds(t, "all", &wire.Checkpoints{Own: []int64{8, 9, 10}, Shared: []int64{5, 8}}, tiers)
+	scopes := map[string]string{memory: "Pod", disk: "Node", shared: "Shared"}
 	for step, want := range map[int64]string{10: memory, 9: memory, 8: disk, 5: shared, 7: shared} {
-		if got := tiers.Folder(step); got != want {
-			t.Errorf("step %d is read from %s, want %s", step, got, want)
+		if got, scope := tiers.Folder(step); got != want || scope != scopes[want] {
+			t.Errorf("step %d is read from %s of scope %s, want %s of scope %s", step, got, scope, want, scopes[want])
 		}
 	}
 	add(t, disk, "step-11.pt")
@@ -151,8 +152,8 @@ func TestFoldersThatAreNone(t *testing.T) {
 	}
 	finds(t, "beside an empty file, and a link to nothing", &wire.Checkpoints{Own: []int64{1}}, tiersOf(t, `[{"path": %q, "scope": "Pod"}]`, dir))
 	var none *Tiers
-	if folder := none.Folder(1); folder != "" {
-		t.Errorf("without folders: %s", folder)
+	if folder, scope := none.Folder(1); folder != "" || scope != "" {
+		t.Errorf("without folders: %s, %s", folder, scope)
 	}
 }
 

@@ -23,6 +23,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// CheckpointScope says who sees a folder of checkpoints, as in the API.
+type CheckpointScope int32
+
+const (
+	CheckpointScope_CHECKPOINT_SCOPE_UNSPECIFIED CheckpointScope = 0
+	CheckpointScope_CHECKPOINT_SCOPE_POD         CheckpointScope = 1
+	CheckpointScope_CHECKPOINT_SCOPE_NODE        CheckpointScope = 2
+	CheckpointScope_CHECKPOINT_SCOPE_SHARED      CheckpointScope = 3
+)
+
+// Enum value maps for CheckpointScope.
+var (
+	CheckpointScope_name = map[int32]string{
+		0: "CHECKPOINT_SCOPE_UNSPECIFIED",
+		1: "CHECKPOINT_SCOPE_POD",
+		2: "CHECKPOINT_SCOPE_NODE",
+		3: "CHECKPOINT_SCOPE_SHARED",
+	}
+	CheckpointScope_value = map[string]int32{
+		"CHECKPOINT_SCOPE_UNSPECIFIED": 0,
+		"CHECKPOINT_SCOPE_POD":         1,
+		"CHECKPOINT_SCOPE_NODE":        2,
+		"CHECKPOINT_SCOPE_SHARED":      3,
+	}
+)
+
+func (x CheckpointScope) Enum() *CheckpointScope {
+	p := new(CheckpointScope)
+	*p = x
+	return p
+}
+
+func (x CheckpointScope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckpointScope) Descriptor() protoreflect.EnumDescriptor {
+	return file_supervisor_wire_supervision_proto_enumTypes[0].Descriptor()
+}
+
+func (CheckpointScope) Type() protoreflect.EnumType {
+	return &file_supervisor_wire_supervision_proto_enumTypes[0]
+}
+
+func (x CheckpointScope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckpointScope.Descriptor instead.
+func (CheckpointScope) EnumDescriptor() ([]byte, []int) {
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{0}
+}
+
 // Activity is what all processes of a program together have done over the last 20 s.
 type Activity int32
 
@@ -67,11 +120,11 @@ func (x Activity) String() string {
 }
 
 func (Activity) Descriptor() protoreflect.EnumDescriptor {
-	return file_supervisor_wire_supervision_proto_enumTypes[0].Descriptor()
+	return file_supervisor_wire_supervision_proto_enumTypes[1].Descriptor()
 }
 
 func (Activity) Type() protoreflect.EnumType {
-	return &file_supervisor_wire_supervision_proto_enumTypes[0]
+	return &file_supervisor_wire_supervision_proto_enumTypes[1]
 }
 
 func (x Activity) Number() protoreflect.EnumNumber {
@@ -80,7 +133,7 @@ func (x Activity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Activity.Descriptor instead.
 func (Activity) EnumDescriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{0}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
 }
 
 // Phase of a training program.
@@ -125,11 +178,11 @@ func (x Phase) String() string {
 }
 
 func (Phase) Descriptor() protoreflect.EnumDescriptor {
-	return file_supervisor_wire_supervision_proto_enumTypes[1].Descriptor()
+	return file_supervisor_wire_supervision_proto_enumTypes[2].Descriptor()
 }
 
 func (Phase) Type() protoreflect.EnumType {
-	return &file_supervisor_wire_supervision_proto_enumTypes[1]
+	return &file_supervisor_wire_supervision_proto_enumTypes[2]
 }
 
 func (x Phase) Number() protoreflect.EnumNumber {
@@ -138,7 +191,7 @@ func (x Phase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Phase.Descriptor instead.
 func (Phase) EnumDescriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{1}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
 }
 
 // State of a program.
@@ -197,11 +250,11 @@ func (x State) String() string {
 }
 
 func (State) Descriptor() protoreflect.EnumDescriptor {
-	return file_supervisor_wire_supervision_proto_enumTypes[2].Descriptor()
+	return file_supervisor_wire_supervision_proto_enumTypes[3].Descriptor()
 }
 
 func (State) Type() protoreflect.EnumType {
-	return &file_supervisor_wire_supervision_proto_enumTypes[2]
+	return &file_supervisor_wire_supervision_proto_enumTypes[3]
 }
 
 func (x State) Number() protoreflect.EnumNumber {
@@ -210,7 +263,7 @@ func (x State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use State.Descriptor instead.
 func (State) EnumDescriptor() ([]byte, []int) {
-	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{2}
+	return file_supervisor_wire_supervision_proto_rawDescGZIP(), []int{3}
 }
 
 // Report is what a supervisor knows of its program. The pod is identified by the token in the stream's metadata
@@ -250,7 +303,9 @@ type Report struct {
 	// Checkpoints that the rank can read: those that were found when the barrier of this epoch was reached. Absent where that is not known.
 	Checkpoints *Checkpoints `protobuf:"bytes,16,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
 	// Resume_step is the order's, when the program was started in this epoch; 0 where it had none.
-	ResumeStep    int64 `protobuf:"varint,17,opt,name=resume_step,json=resumeStep,proto3" json:"resume_step,omitempty"`
+	ResumeStep int64 `protobuf:"varint,17,opt,name=resume_step,json=resumeStep,proto3" json:"resume_step,omitempty"`
+	// Resume_scope is that of the folder which the program was told to read the checkpoint of resume_step from; unspecified where it was told none.
+	ResumeScope   CheckpointScope `protobuf:"varint,18,opt,name=resume_scope,json=resumeScope,proto3,enum=lockstep.supervisor.v1.CheckpointScope" json:"resume_scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,6 +457,13 @@ func (x *Report) GetResumeStep() int64 {
 		return x.ResumeStep
 	}
 	return 0
+}
+
+func (x *Report) GetResumeScope() CheckpointScope {
+	if x != nil {
+		return x.ResumeScope
+	}
+	return CheckpointScope_CHECKPOINT_SCOPE_UNSPECIFIED
 }
 
 // Checkpoints are the steps of checkpoints, the newest 32 of each kind, in order.
@@ -1011,7 +1073,7 @@ var File_supervisor_wire_supervision_proto protoreflect.FileDescriptor
 
 const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\n" +
-	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\x91\x06\n" +
+	"!supervisor/wire/supervision.proto\x12\x16lockstep.supervisor.v1\"\xdd\x06\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.lockstep.supervisor.v1.StateR\x05state\x120\n" +
@@ -1033,7 +1095,8 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x05waits\x18\x0f \x01(\v2\x1d.lockstep.supervisor.v1.WaitsR\x05waits\x12E\n" +
 	"\vcheckpoints\x18\x10 \x01(\v2#.lockstep.supervisor.v1.CheckpointsR\vcheckpoints\x12\x1f\n" +
 	"\vresume_step\x18\x11 \x01(\x03R\n" +
-	"resumeStep\"7\n" +
+	"resumeStep\x12J\n" +
+	"\fresume_scope\x18\x12 \x01(\x0e2'.lockstep.supervisor.v1.CheckpointScopeR\vresumeScope\"7\n" +
 	"\vCheckpoints\x12\x10\n" +
 	"\x03own\x18\x01 \x03(\x03R\x03own\x12\x16\n" +
 	"\x06shared\x18\x02 \x03(\x03R\x06shared\"O\n" +
@@ -1091,7 +1154,12 @@ const file_supervisor_wire_supervision_proto_rawDesc = "" +
 	"\x05place\x18\f \x01(\v2\x1d.lockstep.supervisor.v1.PlaceR\x05place\x12\x14\n" +
 	"\x05hosts\x18\r \x01(\tR\x05hosts\")\n" +
 	"\x05Place\x12 \n" +
-	"\venvironment\x18\x01 \x03(\tR\venvironment*v\n" +
+	"\venvironment\x18\x01 \x03(\tR\venvironment*\x85\x01\n" +
+	"\x0fCheckpointScope\x12 \n" +
+	"\x1cCHECKPOINT_SCOPE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14CHECKPOINT_SCOPE_POD\x10\x01\x12\x19\n" +
+	"\x15CHECKPOINT_SCOPE_NODE\x10\x02\x12\x1b\n" +
+	"\x17CHECKPOINT_SCOPE_SHARED\x10\x03*v\n" +
 	"\bActivity\x12\x18\n" +
 	"\x14ACTIVITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACTIVITY_BUSY\x10\x01\x12\x11\n" +
@@ -1129,39 +1197,41 @@ func file_supervisor_wire_supervision_proto_rawDescGZIP() []byte {
 	return file_supervisor_wire_supervision_proto_rawDescData
 }
 
-var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_supervisor_wire_supervision_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_supervisor_wire_supervision_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_supervisor_wire_supervision_proto_goTypes = []any{
-	(Activity)(0),       // 0: lockstep.supervisor.v1.Activity
-	(Phase)(0),          // 1: lockstep.supervisor.v1.Phase
-	(State)(0),          // 2: lockstep.supervisor.v1.State
-	(*Report)(nil),      // 3: lockstep.supervisor.v1.Report
-	(*Checkpoints)(nil), // 4: lockstep.supervisor.v1.Checkpoints
-	(*Waits)(nil),       // 5: lockstep.supervisor.v1.Waits
-	(*Collectives)(nil), // 6: lockstep.supervisor.v1.Collectives
-	(*Progress)(nil),    // 7: lockstep.supervisor.v1.Progress
-	(*Exit)(nil),        // 8: lockstep.supervisor.v1.Exit
-	(*Order)(nil),       // 9: lockstep.supervisor.v1.Order
-	(*Place)(nil),       // 10: lockstep.supervisor.v1.Place
+	(CheckpointScope)(0), // 0: lockstep.supervisor.v1.CheckpointScope
+	(Activity)(0),        // 1: lockstep.supervisor.v1.Activity
+	(Phase)(0),           // 2: lockstep.supervisor.v1.Phase
+	(State)(0),           // 3: lockstep.supervisor.v1.State
+	(*Report)(nil),       // 4: lockstep.supervisor.v1.Report
+	(*Checkpoints)(nil),  // 5: lockstep.supervisor.v1.Checkpoints
+	(*Waits)(nil),        // 6: lockstep.supervisor.v1.Waits
+	(*Collectives)(nil),  // 7: lockstep.supervisor.v1.Collectives
+	(*Progress)(nil),     // 8: lockstep.supervisor.v1.Progress
+	(*Exit)(nil),         // 9: lockstep.supervisor.v1.Exit
+	(*Order)(nil),        // 10: lockstep.supervisor.v1.Order
+	(*Place)(nil),        // 11: lockstep.supervisor.v1.Place
 }
 var file_supervisor_wire_supervision_proto_depIdxs = []int32{
-	2,  // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
-	8,  // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
-	8,  // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
-	7,  // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
-	0,  // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
-	6,  // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
-	5,  // 6: lockstep.supervisor.v1.Report.waits:type_name -> lockstep.supervisor.v1.Waits
-	4,  // 7: lockstep.supervisor.v1.Report.checkpoints:type_name -> lockstep.supervisor.v1.Checkpoints
-	1,  // 8: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
-	10, // 9: lockstep.supervisor.v1.Order.place:type_name -> lockstep.supervisor.v1.Place
-	3,  // 10: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
-	9,  // 11: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
-	11, // [11:12] is the sub-list for method output_type
-	10, // [10:11] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 0: lockstep.supervisor.v1.Report.state:type_name -> lockstep.supervisor.v1.State
+	9,  // 1: lockstep.supervisor.v1.Report.exit:type_name -> lockstep.supervisor.v1.Exit
+	9,  // 2: lockstep.supervisor.v1.Report.last_exit:type_name -> lockstep.supervisor.v1.Exit
+	8,  // 3: lockstep.supervisor.v1.Report.progress:type_name -> lockstep.supervisor.v1.Progress
+	1,  // 4: lockstep.supervisor.v1.Report.activity:type_name -> lockstep.supervisor.v1.Activity
+	7,  // 5: lockstep.supervisor.v1.Report.collectives:type_name -> lockstep.supervisor.v1.Collectives
+	6,  // 6: lockstep.supervisor.v1.Report.waits:type_name -> lockstep.supervisor.v1.Waits
+	5,  // 7: lockstep.supervisor.v1.Report.checkpoints:type_name -> lockstep.supervisor.v1.Checkpoints
+	0,  // 8: lockstep.supervisor.v1.Report.resume_scope:type_name -> lockstep.supervisor.v1.CheckpointScope
+	2,  // 9: lockstep.supervisor.v1.Progress.phase:type_name -> lockstep.supervisor.v1.Phase
+	11, // 10: lockstep.supervisor.v1.Order.place:type_name -> lockstep.supervisor.v1.Place
+	4,  // 11: lockstep.supervisor.v1.Supervision.Supervise:input_type -> lockstep.supervisor.v1.Report
+	10, // 12: lockstep.supervisor.v1.Supervision.Supervise:output_type -> lockstep.supervisor.v1.Order
+	12, // [12:13] is the sub-list for method output_type
+	11, // [11:12] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_supervisor_wire_supervision_proto_init() }
@@ -1175,7 +1245,7 @@ func file_supervisor_wire_supervision_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_supervisor_wire_supervision_proto_rawDesc), len(file_supervisor_wire_supervision_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -76,6 +76,11 @@ func TestSurvivorsSave(t *testing.T) {
 	)
 }
 
+// scopes of the folders.
+var scopes = map[string]v1alpha1.CheckpointScope{
+	memory: v1alpha1.CheckpointScopePod, cluster.LocalPath: v1alpha1.CheckpointScopeNode, cluster.SharedPath: v1alpha1.CheckpointScopeShared,
+}
+
 // fault is something that strikes a rank, which then resumes from a folder, where a step is saved every so often.
 type fault struct {
 	what   string
@@ -153,6 +158,18 @@ func (s *scenario) resumedAlike(what string, rank int, folder string, every int)
 				}
 				came[made] = value
 			}
+		}
+	}
+	from := map[v1alpha1.CheckpointScope]int{}
+	for _, folder := range folders {
+		from[scopes[folder]]++
+	}
+	for _, source := range inc.ResumedFrom {
+		from[source.Scope] -= int(source.Ranks)
+	}
+	for scope, ranks := range from {
+		if ranks != 0 {
+			s.errorf("%s: ranks resumed from %v, and the incident says %v, %d fewer of %s", what, folders, inc.ResumedFrom, ranks, scope)
 		}
 	}
 	s.t.Logf("%s: the last step was %d; resumed from step %d in %v", what, last, step, folders)

@@ -167,6 +167,13 @@ func started(inc *v1alpha1.Incident) string {
 	if inc.ResumeStep != nil {
 		what += fmt.Sprintf(", from step %d", *inc.ResumeStep)
 	}
+	var scopes []string
+	for _, from := range inc.ResumedFrom {
+		scopes = append(scopes, fmt.Sprintf("%s %d", from.Scope, from.Ranks))
+	}
+	if len(scopes) > 0 {
+		what += fmt.Sprintf(" (ranks by scope: %s)", strings.Join(scopes, ", "))
+	}
 	if inc.RestoreSeconds != nil {
 		what += fmt.Sprintf(", and their first step came within %d s", *inc.RestoreSeconds)
 	}

@@ -85,3 +85,24 @@ func TestAJobThatGrows(t *testing.T) {
 		t.Errorf("it does not grow:\n%s", out)
 	}
 }
+
+// The start of the programs says what they resume from, as far as it is known.
+func TestTimelineShowsTheResume(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for want, inc := range map[string]v1alpha1.Incident{
+		"all programs have been started":               {},
+		"all programs have been started, from step 30": {ResumeStep: new(int64(30))},
+		"all programs have been started, from step 30 (ranks by scope: Pod 23, Shared 1), and their first step came within 4 s": {
+			ResumeStep: new(int64(30)), RestoreSeconds: new(int32(4)),
+			ResumedFrom: []v1alpha1.ResumeSource{{Scope: v1alpha1.CheckpointScopePod, Ranks: 23}, {Scope: v1alpha1.CheckpointScopeShared, Ranks: 1}},
+		},
+	} {
+		inc.StartTime, inc.RunningTime = metav1.NewMicroTime(began), new(metav1.NewMicroTime(began.Add(time.Second)))
+		shown := Of(&v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{Incidents: []v1alpha1.Incident{inc}}}, began.Add(time.Minute))
+		var out bytes.Buffer
+		Print(&out, &shown)
+		if !strings.Contains(out.String(), "  "+want+"\n") {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
