@@ -43,7 +43,7 @@ func renderNodes(sides []*side, o *options, v readme.Versions) string {
 // title names a side.
 func (s *side) title() string { return s.who + " " + s.policy }
 
-// timesRow is a side's row of times. Goals are those of supervised gangs.
+// timesRow is a side's row of times, which has none where no gang recovered. Goals are those of supervised gangs.
 func (s *side) timesRow(c *checker) string {
 	t, own, beyond, goal := s.totals(), "–", "–", ""
 	if s.supervised {
@@ -64,6 +64,9 @@ func (s *side) timesRow(c *checker) string {
 	}
 	if s.supervised && !s.takesOver {
 		goal = "beyond " + c.within("beyond the replacements' own start", t.beyond, maxBeyond)
+	}
+	if len(t.all) == 0 && !s.supervised {
+		return ""
 	}
 	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | %s | %s | %s |\n", s.title(), len(s.results), len(t.all),
 		fine(t.all), fine(t.programs), fine(t.since), own, beyond, goal)
