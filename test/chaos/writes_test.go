@@ -37,6 +37,8 @@ func TestWritesOfOnePodsRecovery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLane(t, "writes-"+name, 1, 4)
 			l.run(l.trainingJob(3, tc.job...))
+			l.await("all ranks run", func() bool { return l.job.Status.Ready == "3/3" }) // Volcano may bind what is more than minAvailable in a later round
+			l.idle()
 			before := l.before()
 			l.wire.arm(target{}, fault{})
 			tc.strike(l, l.ranks()[1])
