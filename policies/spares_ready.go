@@ -105,7 +105,7 @@ func (j job) relabels(s *v1alpha1.TrainingJobStatus) (out []Relabel) {
 	open := incident.AnyOpen(s)
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		if j.TakesOver(p.Task) && p.Attempt == s.Attempt && p.SpareLabel != p.Spare && !(p.Spare && open) && !p.Deleting && !gang.IsStale(s, p) {
+		if j.TakesOver(p.Task) && p.Attempt == s.Attempt && p.SpareLabel != p.Spare && (!p.Spare || !open) && !p.Deleting && !gang.IsStale(s, p) {
 			out = append(out, Relabel{Pod: p.Name, UID: p.UID, Spare: p.Spare})
 		}
 	}
