@@ -96,16 +96,13 @@ type Relabel struct {
 	Spare    bool
 }
 
-// relabels are the pods whose labels do not show what they became by a take-over. Nothing waits for labels: those of ranks, by which a budget knows
-// them, wait until the gang runs, and those of spares for the end of the recovery.
+// relabels are the pods whose labels do not show what they became by a take-over. Nothing waits for labels, and they wait for the end of the recovery.
 func (j job) relabels(s *v1alpha1.TrainingJobStatus) (out []Relabel) {
-	if j.Gathers(s) {
+	if incident.AnyOpen(s) {
 		return nil
 	}
-	open := incident.AnyOpen(s)
 	for i := range j.Pods {
-		p := &j.Pods[i]
-		if j.TakesOver(p.Task) && p.Attempt == s.Attempt && p.SpareLabel != p.Spare && (!p.Spare || !open) && !p.Deleting && !gang.IsStale(s, p) {
+		if p := &j.Pods[i]; j.TakesOver(p.Task) && p.Attempt == s.Attempt && p.SpareLabel != p.Spare && !p.Deleting && !gang.IsStale(s, p) {
 			out = append(out, Relabel{Pod: p.Name, UID: p.UID, Spare: p.Spare})
 		}
 	}
