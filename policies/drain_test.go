@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -120,6 +121,32 @@ func TestAPlannedMoveIsTakenOver(t *testing.T) {
 	s.all(gang.ProcessRunning)
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// A pod that was made as a spare's, and has had a rank, may run on as any other: its label may yet have to show what it became.
+func TestAPlannedMoveOfASpareThatTookOver(t *testing.T) {
+	s := warm(2, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained, atOnce} })
+	s.takesOver(t, "n01")
+	named := func(name string) int {
+		return slices.IndexFunc(s.Pods, func(p gang.Pod) bool { return p.Name == name })
+	}
+	s.reports(named("llm-1-worker-spare-1"), gang.ProcessWaiting)
+	at := named(s.podOfRank(1))
+	check.Equal(t, "it is called a spare's", true, s.Pods[at].SpareLabel)
+	s.cordon(s.Pods[at].Node)
+	s.decide()
+	if now := s.podOfRank(1); now == s.Pods[at].Name {
+		t.Fatalf("the rank still has pod %s", now)
+	}
+	for i := range s.Pods {
+		s.reports(i, gang.ProcessWaiting)
+	}
+	s.Pods[at].Process, s.Pods[at].Deleting = nil, true
+	s.decide()
+	check.Equal(t, "start beside one that is not heard any more", false, s.plan().Order.Start)
+	s.Pods = slices.Delete(s.Pods, at, at+1)
+	s.decide()
+	check.Equal(t, "start without it", true, s.plan().Order.Start)
 }
 
 // Where the old program may run on behind a node that went silent meanwhile, the gang waits until that counts as dead.

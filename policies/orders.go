@@ -68,7 +68,7 @@ func (j job) anyReplacedRuns(s *v1alpha1.TrainingJobStatus) bool {
 		case !j.TakesOver(p.Task) || (p.Attempt == s.Attempt && !gang.IsStale(s, &p)):
 			return false
 		case p.Process == nil: // one that is not heard any more may still be ending
-			return p.Attempt == s.Attempt && p.Node != "" && !p.SpareLabel && !p.Finished() && !j.Dead(s, &p)
+			return p.Attempt == s.Attempt && p.Node != "" && !p.Finished() && !j.Dead(s, &p)
 		}
 		starts := p.Process.State == gang.ProcessWaiting && p.Process.Epoch < s.Epoch // it may, by an order that is on its way
 		return starts || p.Process.State == gang.ProcessRunning || p.Process.State == gang.ProcessStopping || p.Process.State == gang.ProcessTerminating

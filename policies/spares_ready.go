@@ -96,13 +96,16 @@ type Relabel struct {
 	Spare    bool
 }
 
-// relabels are the pods whose labels do not show what they became by a take-over. Nothing waits for labels, and they wait for the end of the recovery.
+// relabels are the pods whose labels do not show what they became by a take-over. Nothing waits for labels: those of ranks, by which a budget knows
+// them, wait until the gang runs, and those of spares for the end of the recovery.
 func (j job) relabels(s *v1alpha1.TrainingJobStatus) (out []Relabel) {
-	if incident.AnyOpen(s) {
+	if j.Gathers(s) {
 		return nil
 	}
+	open := incident.AnyOpen(s)
 	for i := range j.Pods {
-		if p := &j.Pods[i]; j.TakesOver(p.Task) && p.Attempt == s.Attempt && p.SpareLabel != p.Spare && !p.Deleting && !gang.IsStale(s, p) {
+		p := &j.Pods[i]
+		if j.TakesOver(p.Task) && p.Attempt == s.Attempt && p.SpareLabel != p.Spare && (!p.Spare || !open) && !p.Deleting && !gang.IsStale(s, p) {
 			out = append(out, Relabel{Pod: p.Name, UID: p.UID, Spare: p.Spare})
 		}
 	}

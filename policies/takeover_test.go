@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -116,6 +117,21 @@ func TestTheSuccessorOfALostPodIsTheSpare(t *testing.T) {
 	check.Equal(t, "places", map[string]Place{
 		"4": {Index: 1, Incarnation: 2, PyTorchRank: 2}, "9": {Index: 0, Incarnation: 3, PyTorchRank: 1},
 	}, s.plan().Places)
+}
+
+// A budget knows a rank's pod by its label, which does not wait for the end of an incident that leaves the gang running.
+func TestARankThatTookOverIsLabelledBesideAnIncident(t *testing.T) {
+	s := warm(1, func(job *v1alpha1.TrainingJob) {
+		job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{rule("ill", on(v1alpha1.HealthDegraded), step(v1alpha1.MigratePod, 3600)), atOnce}
+	})
+	s.takesOver(t, "n01")
+	s.Pods[0].Signals = []gang.Signal{{Name: "NVLinkReplay"}}
+	s.Pods = append(s.Pods, gang.Pod{
+		Name: "llm-1-worker-1", UID: "9", Task: "worker", Index: 1, Slot: gang.Rank{Task: "worker", Index: 1}, Attempt: 1, Phase: corev1.PodPending, Gated: true, CreatedTime: s.Now,
+	})
+	s.decide()
+	check.Equal(t, "open incidents", true, incident.AnyOpen(s.status()))
+	check.Equal(t, "labels to change", []Relabel{{"llm-1-worker-spare-0", "4", false}}, s.plan().Relabel)
 }
 
 // takesOver loses a node, and has the gang run again without another pod.
