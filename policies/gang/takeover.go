@@ -46,7 +46,7 @@ func PodNameOf(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus, r Rank)
 
 // RankOf is the rank, or the spare, that has the pods of a name: the inverse of SlotOf.
 func RankOf(s *v1alpha1.TrainingJobStatus, slot Rank) Rank {
-	if r, moved := holders(s)[holding{s.Attempt, nameOfSlot(slot)}]; moved {
+	if r, moved := holders(s)[holding{s.Attempt, slot}]; moved {
 		return r
 	}
 	return slot
@@ -64,10 +64,10 @@ func Moved(s *v1alpha1.TrainingJobStatus) (moved []Rank) {
 	return moved
 }
 
-// holding is the end of a pod's name, in an attempt.
+// holding is the rank, or the spare, that pods are named after, in an attempt.
 type holding struct {
 	attempt int32
-	pod     string
+	slot    Rank
 }
 
 // holders are the ranks that have the pods of another name, by these.
@@ -75,7 +75,7 @@ func holders(s *v1alpha1.TrainingJobStatus) map[holding]Rank {
 	out := map[holding]Rank{}
 	for i := range s.Tasks {
 		for _, entry := range s.Tasks[i].Pods {
-			out[holding{entry.Attempt, entry.Pod}] = Rank{s.Tasks[i].Name, entry.Index}
+			out[holding{entry.Attempt, slotNamed(entry.Pod)}] = Rank{s.Tasks[i].Name, entry.Index}
 		}
 	}
 	return out
@@ -101,38 +101,46 @@ func NextAttempt(s *v1alpha1.TrainingJobStatus) {
 
 // placed is an observation whose pods are of the ranks that a status gives them. The pods of the observation itself stay as they are.
 func placed(o *Observation, s *v1alpha1.TrainingJobStatus) *Observation {
-	if !slices.ContainsFunc(s.Tasks, func(t v1alpha1.TaskStatus) bool { return len(t.Pods) > 0 }) && !slices.ContainsFunc(o.Pods, func(p Pod) bool { return p.isElsewhere() }) {
-		return o
+	ranks := holders(s)
+	for i := range o.Pods {
+		p := &o.Pods[i]
+		if r, incarnation := p.holder(s, ranks); r != p.Rank() || incarnation != p.Incarnation {
+			o = new(*o)
+			o.Pods = slices.Clone(o.Pods)
+			Place(o.Pods, s)
+			break
+		}
 	}
-	o = new(*o)
-	o.Pods = slices.Clone(o.Pods)
-	Place(o.Pods, s)
 	return o
 }
-
-// isElsewhere reports whether a pod was observed under the name of another rank than its own.
-func (p *Pod) isElsewhere() bool { return p.Slot.Task != "" && p.Slot != p.Rank() }
 
 // Place says of which rank, or spare, each pod is by a status.
 func Place(pods []Pod, s *v1alpha1.TrainingJobStatus) {
 	ranks := holders(s)
 	for i := range pods {
 		p := &pods[i]
-		if p.Slot.Task == "" {
-			continue
-		}
-		r, moved := ranks[holding{p.Attempt, nameOfSlot(p.Slot)}]
-		if !moved {
-			r = p.Slot
-		}
+		r, incarnation := p.holder(s, ranks)
 		if r != p.Rank() {
 			p.Task, p.Spare = strings.CutSuffix(r.Task, v1alpha1.SpareSuffix)
 			p.Index = r.Index
 		}
-		if entry := podEntry(s, r); moved && p.Attempt == s.Attempt && entry != nil && string(entry.UID) == p.UID {
-			p.Incarnation = max(p.Incarnation, entry.Incarnation)
-		}
+		p.Incarnation = incarnation
 	}
+}
+
+// holder is the rank, or the spare, that has a pod by a status, and as which incarnation.
+func (p *Pod) holder(s *v1alpha1.TrainingJobStatus, ranks map[holding]Rank) (r Rank, incarnation int32) {
+	if p.Slot.Task == "" {
+		return p.Rank(), p.Incarnation
+	}
+	r, moved := ranks[holding{p.Attempt, p.Slot}]
+	if !moved {
+		return p.Slot, p.Incarnation
+	}
+	if entry := podEntry(s, r); entry != nil && p.Attempt == s.Attempt && string(entry.UID) == p.UID {
+		return r, max(p.Incarnation, entry.Incarnation)
+	}
+	return r, p.Incarnation
 }
 
 func podEntry(s *v1alpha1.TrainingJobStatus, r Rank) *v1alpha1.RankPod {
