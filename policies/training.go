@@ -133,7 +133,9 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		}
 		if rank.Step != nil && (out.Step == nil || *rank.Step > *out.Step) {
 			out.Step, again = rank.Step, repeats{rank.FirstStep, rank.StepTime}
-			out.RestoreSeconds = secondsOf(rank.FirstStepAfter)
+			if !j.KeepsSurvivors() { // which were started in an earlier epoch
+				out.RestoreSeconds = secondsOf(rank.FirstStepAfter)
+			}
 		}
 		out.TotalSteps, out.CheckpointStep = highest(out.TotalSteps, rank.TotalSteps), highest(out.CheckpointStep, rank.CheckpointStep)
 		out.Percent = highest(out.Percent, rank.Percent)

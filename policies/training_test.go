@@ -52,6 +52,17 @@ func TestTheTimeOfARestore(t *testing.T) {
 	}
 }
 
+// Survivors that go on in another epoch were started before it: what they took to restore says nothing of it.
+func TestNoRestoreWhereSurvivorsAreKept(t *testing.T) {
+	s := supervised(3)
+	s.Job.Spec.Supervisor.Survivors = v1alpha1.SurvivorsKeep
+	p := steps(120, 500)
+	p.FirstStepAfter = time.Minute
+	s.says(0, p)
+	s.decide()
+	check.Equal(t, "seconds", nil, s.status().Progress.RestoreSeconds)
+}
+
 // An incident says how long the programs took to restore in the epoch that it began, once they have said their first step.
 func TestTheTimeOfTheRestoreAfterAnIncident(t *testing.T) {
 	s := supervised(3)

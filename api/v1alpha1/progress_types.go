@@ -53,7 +53,7 @@ type ProgressStatus struct {
 	// +optional
 	EstimatedEndTime *metav1.Time `json:"estimatedEndTime,omitempty"`
 	// restoreSeconds is how long the program took from its start in this epoch until it said its first step, rounded up: it finds the other ranks, and
-	// loads its checkpoint. Unset while that is not known.
+	// loads its checkpoint. Unset while that is not known, and where survivors are kept.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	RestoreSeconds *int32 `json:"restoreSeconds,omitempty"`
