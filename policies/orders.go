@@ -70,8 +70,9 @@ func (j job) anyReplacedRuns(s *v1alpha1.TrainingJobStatus) bool {
 		case p.Process == nil: // one that is not heard any more may still be ending
 			return p.Attempt == s.Attempt && p.Node != "" && !p.Finished() && !j.Dead(s, &p)
 		}
-		starts := p.Process.State == gang.ProcessWaiting && p.Process.Epoch < s.Epoch // it may, by an order that is on its way
-		return starts || p.Process.State == gang.ProcessRunning || p.Process.State == gang.ProcessStopping || p.Process.State == gang.ProcessTerminating
+		// One that waits may start by an order that is on its way, and of one that has failed processes may be left.
+		leaves := (p.Process.State == gang.ProcessWaiting || p.Process.State == gang.ProcessFailed) && p.Process.Epoch < s.Epoch
+		return leaves || p.Process.State == gang.ProcessRunning || p.Process.State == gang.ProcessStopping || p.Process.State == gang.ProcessTerminating
 	})
 }
 

@@ -368,7 +368,7 @@ func TestATakeOverWaitsForAProgramThatIsHeard(t *testing.T) {
 		{gang.ProcessTerminating, 1, false},
 		{gang.ProcessWaiting, 1, false}, // an order to start may be on its way
 		{gang.ProcessWaiting, 2, true},
-		{gang.ProcessFailed, 1, true},
+		{gang.ProcessFailed, 1, false}, // what it has started is stopped after that
 	} {
 		s := warm(1)
 		s.lose("n01")
