@@ -133,9 +133,7 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		}
 		if rank.Step != nil && (out.Step == nil || *rank.Step > *out.Step) {
 			out.Step, again = rank.Step, repeats{rank.FirstStep, rank.StepTime}
-			if !j.KeepsSurvivors() { // which were started in an earlier epoch
-				out.RestoreSeconds = secondsOf(rank.FirstStepAfter)
-			}
+			out.RestoreSeconds = j.restored(rank)
 		}
 		out.TotalSteps, out.CheckpointStep = highest(out.TotalSteps, rank.TotalSteps), highest(out.CheckpointStep, rank.CheckpointStep)
 		out.Percent = highest(out.Percent, rank.Percent)
@@ -147,6 +145,14 @@ func (j job) said(s *v1alpha1.TrainingJobStatus) (out *v1alpha1.ProgressStatus, 
 		}
 	}
 	return out, again
+}
+
+// restored is how long a program took from its start in the epoch of the gang to its first step. Survivors that are kept were started before.
+func (j job) restored(p *gang.TrainingProgress) *int32 {
+	if j.KeepsSurvivors() {
+		return nil
+	}
+	return secondsOf(p.FirstStepAfter)
 }
 
 // secondsOf is a time in whole seconds, rounded up; nil where it is not known.
