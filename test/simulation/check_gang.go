@@ -46,7 +46,7 @@ func (r *record) isSilent(p *gang.Pod) bool {
 // Of the incidents that are new, only the one that names the pod counts, if any does: the pod may have failed before the others.
 func (r *record) showsVictim(p *gang.Pod, namedBy int32) bool {
 	is := r.podOfUID(p.UID)
-	shown := p.LastExit != nil && len(p.Signals) == 0 && r.o.Nodes[p.Node].Ready
+	shown := p.LastExit != nil && !r.ails(p) && r.o.Nodes[p.Node].Ready
 	if r.supervised && (r.isLate(p) || r.failsToStart(p)) {
 		return false
 	}

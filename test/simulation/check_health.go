@@ -113,7 +113,7 @@ func (r *record) movedForHealth(b *breaker) (moved int, acknowledged bool) {
 	return moved, acknowledged
 }
 
-// ladderMoves reports whether a rank is in the scope of an incident that had restarted it before, that a user has asked for, or
+// ladderMoves reports whether a rank is in the scope of an incident that had restarted it before, that a user has asked for, as for a drain, or
 // that concerns more than the pods that it names.
 func (r *record) ladderMoves(of rank) bool {
 	for i := range r.s.Incidents {
@@ -121,7 +121,8 @@ func (r *record) ladderMoves(of rank) bool {
 		if !concerns(r.o.Job, inc, of) {
 			continue
 		}
-		if concernsMore(inc) || (inc.Trigger == v1alpha1.RestartRequested && namesRank(inc, of)) || (hasRestarted(&was) && namesRank(&was, of)) {
+		asked := inc.Trigger == v1alpha1.RestartRequested || inc.Trigger == v1alpha1.NodeCordoned
+		if concernsMore(inc) || (asked && namesRank(inc, of)) || (hasRestarted(&was) && namesRank(&was, of)) {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ type supervisor struct {
 	placed bool
 	// stopping, cleaning and forwarded are what it has begun: to stop all processes, to clean up, and to end with its container.
 	stopping, cleaning, forwarded bool
-	// warming reports whether it runs the warm-up of a spare, and warm whether one has ended well.
+	// warming reports whether it runs the warm-up of a spare, and warm whether one has ended well in some container of the pod.
 	warming, warm bool
 	stuck         bool // its processes cannot be stopped
 	signalled     bool // the kubelet has asked its container to end
@@ -140,7 +140,7 @@ func (p *pod) containerRuns() bool { return p.running || p.machine != nil }
 // beginSupervisor begins in a container that starts.
 func (t *tenant) beginSupervisor(p *pod) {
 	restarted := p.LastExit != nil
-	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies, superseded: p.superseded}
+	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies, superseded: p.superseded, warm: p.warm}
 	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, Standby: p.standby == v1alpha1.StandbySpare || p.standby == v1alpha1.StandbyRank, WarmUp: t.warmUpTime(p), ManagerTimeout: t.managerTimeout(), Checkpoints: t.readable(p)})
 	t.inform(p, epoch.Began{})
 	t.require(Barrier, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
@@ -226,7 +226,7 @@ func (t *tenant) kill(p *pod) { t.endContainer(p, 137, ownFault) }
 func (t *tenant) dropSupervisor(p *pod) {
 	if p.machine != nil {
 		t.disconnect(p)
-		p.supervisor = supervisor{kept: p.kept, deaf: p.deaf}
+		p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, warm: p.warm}
 	}
 }
 
