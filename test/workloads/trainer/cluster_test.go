@@ -272,13 +272,16 @@ func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 func (c *cluster) kill(rank int) { c.proc(rank).signal(syscall.SIGKILL) }
 
 // killAll kills every rank, and restarts none of them until between has been done.
-func (c *cluster) killAll(between func()) {
+func (c *cluster) killAll(between func()) { c.endAll(syscall.SIGKILL, between) }
+
+// endAll does the same with a signal.
+func (c *cluster) endAll(signal syscall.Signal, between func()) {
 	c.mu.Lock()
 	c.paused = true
 	procs := slices.Clone(c.procs)
 	c.mu.Unlock()
 	for _, p := range procs {
-		p.signal(syscall.SIGKILL)
+		p.signal(signal)
 	}
 	for _, p := range procs {
 		<-p.ended

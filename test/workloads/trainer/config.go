@@ -58,7 +58,7 @@ func (c *config) register(fs *flag.FlagSet, env func(string) string) {
 	fs.StringVar(&c.local, "local", "/var/local/trainer", "folder on the node, of this run alone; its ranks on the node may have the same")
 	fs.StringVar(&c.shared, "shared", "/shared", "folder that all ranks of this run share, and no other run")
 	fs.BoolVar(&c.requireCheckpoint, "require-checkpoint", false, "with LOCKSTEP_RESUME=true, exit with 5 instead of a start from step 0")
-	fs.BoolVar(&c.survivorsSave, "survivors-save", false, "save the last whole step when a peer is lost, before this rank exits")
+	fs.BoolVar(&c.survivorsSave, "survivors-save", false, "save the last whole step when a peer is lost, and at SIGTERM, before this rank exits")
 	fs.StringVar(&c.http, "http", ":8081", "address for POST /checkpoint, GET /healthz and GET /livez")
 	fs.DurationVar(&c.peerTimeout, "peer-timeout", 10*time.Second, "silence after which a peer is lost")
 	fs.DurationVar(&c.joinTimeout, "join-timeout", 5*time.Minute, "time to wait for all ranks")

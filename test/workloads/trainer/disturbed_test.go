@@ -112,6 +112,7 @@ func TestDisturbed(t *testing.T) {
 		"a rank killed before the first save":    kill(2, 1),
 		"a checkpoint asked for, then all fail":  {disturb: ask},
 		"a rank terminated":                      {disturb: terminate},
+		"all terminated, and save":               {flags: []string{"-survivors-save", "-step-time=50ms"}, disturb: terminateAll},
 		"a local folder that cannot be written":  {disturb: blockLocal},
 		"ranks replaced until all are elsewhere": {disturb: replaceAll},
 	}
@@ -254,6 +255,26 @@ func terminate(t *testing.T, c *cluster) {
 	<-p.ended
 	if p.code != exitTerminated {
 		t.Errorf("exit code %d after SIGTERM, not %d", p.code, exitTerminated)
+	}
+}
+
+// terminateAll has all ranks save the same step, from which they go on: no step is made again.
+func terminateAll(t *testing.T, c *cluster) {
+	for range 3 {
+		c.awaitStep(c.now(), 1, 0)
+		before := c.now()
+		var steps []string
+		c.endAll(syscall.SIGTERM, func() {
+			for rank := range ranks {
+				steps = append(steps, c.awaitEvent(before, "survivor_saved", "rank", strconv.Itoa(rank)).keys["step"])
+			}
+		})
+		for rank := range ranks {
+			resumed := c.awaitEvent(before, "resumed", "rank", strconv.Itoa(rank)).keys["step"]
+			if steps[rank] != resumed || steps[rank] != steps[0] {
+				t.Errorf("rank %d has saved step %s, rank 0 step %s, and they resume from %s", rank, steps[rank], steps[0], resumed)
+			}
+		}
 	}
 }
 

@@ -71,6 +71,16 @@ func (r *rank) done(m *mark) {
 	r.emit("done", append([]any{"step", m.Step, "digest", m.Digest}, lossFields(m.Loss())...)...)
 }
 
+// terminate ends the rank as SIGTERM asks: at once, or, where survivors save, after the step that it makes. No other rank can make the next one without it, so that
+// all save the same.
+func (r *rank) terminate() {
+	if r.survivorsSave && r.savings.isTraining() {
+		r.terminated.Store(true)
+		return
+	}
+	r.end(errTerminated)
+}
+
 // end says why the rank ends, and exits. The first caller's reason counts.
 func (r *rank) end(err error) {
 	r.ending.Do(func() { os.Exit(r.explain(err)) })
@@ -94,6 +104,9 @@ func (r *rank) explain(err error) int {
 	case errors.Is(err, gang.ErrTimeout):
 		r.emit("alone", "why", err)
 		return exitAlone
+	case errors.Is(err, errTerminated):
+		r.emit("terminated", "signal", err)
+		return exitTerminated
 	case errors.Is(err, errNoCheckpoint):
 		r.emit("no_checkpoint", "why", err)
 		return exitNoCheckpoint

@@ -33,12 +33,12 @@ func main() {
 		os.Exit(exitUsage)
 	}
 	e := &events{out: os.Stdout, from: fmt.Sprintf("rank=%d inc=%d", c.rank, c.incarnation)}
+	r := newRank(c, e)
 	terminated := make(chan os.Signal, 1)
 	signal.Notify(terminated, syscall.SIGTERM)
 	go func() {
 		<-terminated
-		e.emit("terminated", "signal", "SIGTERM")
-		os.Exit(exitTerminated)
+		r.terminate()
 	}()
-	newRank(c, e).run()
+	r.run()
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/test/workloads/trainer/checkpoint"
@@ -30,7 +31,8 @@ type rank struct {
 	stream  *model.Stream
 	history *losses.Writer // rank 0's
 
-	ending sync.Once
+	ending     sync.Once
+	terminated atomic.Bool
 }
 
 func newRank(c *config, e *events) *rank {
@@ -51,6 +53,7 @@ func newRank(c *config, e *events) *rank {
 var (
 	errNoCheckpoint = errors.New("there is no checkpoint that all ranks can load")
 	errUsage        = errors.New("a flag is wrong")
+	errTerminated   = errors.New("SIGTERM")
 )
 
 // run does not return.
@@ -151,6 +154,9 @@ func (r *rank) train() error {
 	r.savings.open()
 	defer r.savings.close()
 	for r.state.Step < r.steps {
+		if r.terminated.Load() {
+			return errTerminated
+		}
 		save, err := r.step()
 		if err != nil {
 			return err
@@ -203,9 +209,10 @@ func (r *rank) checkpoint() *checkpoint.Checkpoint {
 	return &checkpoint.Checkpoint{State: r.state, Stream: r.stream.Marshal()}
 }
 
-// survive saves the last whole step where training has ended because a peer is lost, and returns why this rank ends.
+// survive saves the last whole step where training has ended because a peer is lost, or this rank is to end, and returns why it ends.
 func (r *rank) survive(ended error) error {
-	if _, lost := errors.AsType[*gang.LostError](ended); !lost || !r.survivorsSave || r.state.Step == 0 {
+	_, lost := errors.AsType[*gang.LostError](ended)
+	if (!lost && !errors.Is(ended, errTerminated)) || !r.survivorsSave || r.state.Step == 0 {
 		return ended
 	}
 	err := r.store.Save(r.checkpoint())
