@@ -287,6 +287,10 @@ bench-real: prereqs prereqs-real cluster-binaries node-binaries ## as root: meas
 test-takeovers: prereqs prereqs-real cluster-binaries node-binaries ## as root: have gangs lose ten nodes, with spares that take over and without, for docs/benchmarks.md, and write each into test/real/takeovers.json: 20 minutes
 	go run ./test/real/bench -kills=0 -runs=0 -readme=docs/benchmarks.md -record=test/real/takeovers.json $(BENCH)
 
+.PHONY: test-moves
+test-moves: prereqs prereqs-real cluster-binaries node-binaries ## as root: have one of 24 ranks moved that train well, by each who may ask for that, and write each move into test/real/moves.json: 5 minutes
+	go run ./test/real/bench -kills=0 -runs=0 -losses=0 -moves=3 -moves-record=test/real/moves.json $(BENCH)
+
 .PHONY: agreement
 agreement: prereqs prereqs-real cluster-binaries node-binaries ## as root: compare the policy lab with 22 incidents, for docs/benchmarks.md: 15 minutes
 	go run ./test/agreement -readme=docs/benchmarks.md

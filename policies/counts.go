@@ -4,6 +4,7 @@ package policies
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -59,12 +60,14 @@ func (j job) ready(s *v1alpha1.TrainingJobStatus) int32 {
 	return n
 }
 
-// tally counts a rank. One whose pod is of an earlier incarnation is not ready, even while the pod is still there.
+// tally counts a rank. One whose pod is of an earlier incarnation is not ready, even while the pod is still there. A spare that takes over has no program that could be ready: it
+// counts while it has a node.
 func (j job) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang.Rank) {
-	switch j.State(s, r) {
-	case gang.Impaired, gang.Working:
+	task, spare := strings.CutSuffix(r.Task, v1alpha1.SpareSuffix)
+	switch state := j.State(s, r); {
+	case state == gang.Impaired, state == gang.Working, state == gang.Bound && spare && j.TakesOver(task):
 		t.Ready++
-	case gang.Succeeded:
+	case state == gang.Succeeded:
 		t.Succeeded++
 	}
 }

@@ -67,3 +67,19 @@ func TestSparesThatAreNotJudged(t *testing.T) {
 	check.Equal(t, "incidents", 0, len(s.status().Incidents))
 	check.Equal(t, "deleted", 0, len(s.deleted()))
 }
+
+// No program of a spare that takes over runs, so that no probe says that its pod is ready.
+func TestASpareThatTakesOverCountsWhileItHasANode(t *testing.T) {
+	s := warm(2)
+	s.unready(3)
+	s.unready(4)
+	s.decide()
+	check.Equal(t, "both have a node", int32(2), gang.ReadySpares(s.status(), &s.Job.Spec.Tasks[0]))
+	check.Equal(t, "ready ranks", "3/3", s.status().Ready)
+	s.Pods[3].Node, s.Pods[3].Phase, s.Pods[3].Process = "", "Pending", nil
+	s.decide()
+	check.Equal(t, "one has", int32(1), gang.ReadySpares(s.status(), &s.Job.Spec.Tasks[0]))
+	s.Job.Spec.Supervisor.TakeOver = nil
+	s.decide()
+	check.Equal(t, "one that sleeps and is not ready", int32(0), gang.ReadySpares(s.status(), &s.Job.Spec.Tasks[0]))
+}

@@ -425,3 +425,50 @@ func TestTheHostnameOfATakenOverMaster(t *testing.T) {
 	uid := s.Pods[1].UID
 	check.Equal(t, "hosts", "10.0.0."+uid+" llm-1-worker-0.llm-1 llm-1-worker-0 boss.llm-1\n", s.plan().Order.Hosts)
 }
+
+// A spare that takes over goes beside ranks where no other node of home has room for it: once spares have taken over on all of these, the next ones would wait for good.
+func TestASpareThatTakesOverGoesBesideRanks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*scene)
+		sleeps  bool
+		in      []string
+		nowhere bool
+	}{
+		"others have room":        {change: func(*scene) {}, in: []string{"host-n03", "host-n04", "host-n05"}},
+		"others have none":        {change: func(s *scene) { s.full("n03", "n04", "n05") }, in: []string{"host-n00", "host-n02"}},
+		"others cannot be used":   {change: func(s *scene) { s.notReady("n03", "n04", "n05") }, in: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}},
+		"no node has any":         {change: func(s *scene) { s.full("n00", "n01", "n02", "n03", "n04", "n05") }, in: []string{"host-n03", "host-n04", "host-n05"}},
+		"none is good":            {change: func(s *scene) { s.notReady("n00", "n01", "n02", "n03", "n04", "n05") }, nowhere: true},
+		"one that does not":       {change: func(s *scene) { s.full("n03", "n04", "n05") }, sleeps: true, in: []string{"host-n03", "host-n04", "host-n05"}},
+		"nothing is asked for":    {change: func(s *scene) { s.notReady("n03", "n04", "n05"); s.Requests = nil }, nowhere: true},
+		"others' pods have ended": {change: func(s *scene) { s.full("n03", "n04", "n05"); s.Pods[len(s.Pods)-1].Phase = corev1.PodSucceeded }, in: []string{"host-n05"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := warm(1)
+			s.Requests["worker"] = gpus(gpusPerNode / 2)
+			s.full("n01") // the other ranks leave half of their nodes
+			if tc.sleeps {
+				s.Job.Spec.Supervisor.TakeOver = nil
+			}
+			tc.change(s)
+			target := incident.ViewOf(&s.Observation, s.status()).Rooms(s.status()).ForSpare("worker")
+			check.Equal(t, "nowhere", tc.nowhere, target.None())
+			if !tc.nowhere {
+				check.Equal(t, "nodes", tc.in, target.In)
+			}
+		})
+	}
+}
+
+// full adds a pod of the job on each node that leaves no room there.
+func (s *scene) full(nodes ...string) {
+	for _, node := range nodes {
+		s.Pods = append(s.Pods, gang.Pod{Name: "other", UID: "other-" + node, Task: "other", Attempt: 1, Node: node, Phase: corev1.PodRunning, Requests: gpus(gpusPerNode)})
+	}
+}
+
+func (s *scene) notReady(nodes ...string) {
+	for _, node := range nodes {
+		s.node(node, func(n *gang.Node) { n.Ready = false })
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
@@ -88,8 +87,6 @@ func (s *scenario) powerOff(nodes ...string) error {
 	})
 	return ground.PowerOff(s.ctx, nodes...)
 }
-
-func keyOf(pod corev1.Pod) client.ObjectKey { return client.ObjectKeyFromObject(&pod) }
 
 // knownFailure records something that the product does wrong today. The test fails once it holds, so
 // that the mark goes with the fault.

@@ -4,8 +4,6 @@ package real
 
 import (
 	"context"
-	"io"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -54,7 +52,7 @@ func TestADrainWaitsForItsRanksToMove(t *testing.T) {
 	epoch := s.Job.Status.Epoch
 
 	t.Cleanup(func() { s.must(ground.Uncordon(s.ctx, node)) })
-	out, err := s.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s")
+	out, err := ground.Kubectl(s.ctx, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s")
 	t.Logf("kubectl drain: %s", out)
 	s.must(err)
 	s.must(s.AwaitJob(s.ctx, "the gang trains again", func(job *v1alpha1.TrainingJob) bool {
@@ -96,15 +94,6 @@ func (s *scenario) nodeWithTwo(pods map[int]corev1.Pod) (node string, ranks []in
 	}
 	s.t.Fatalf("no node has two ranks: %v", on)
 	return "", nil
-}
-
-// kubectl runs it as the cluster's administrator.
-func (s *scenario) kubectl(args ...string) (string, error) {
-	s.t.Helper()
-	built, err := cluster.Build(s.ctx, io.Discard, cluster.Kubectl)
-	s.must(err)
-	out, err := exec.CommandContext(s.ctx, built.Path(cluster.Kubectl), append(args, "--kubeconfig", ground.Kubeconfig())...).CombinedOutput()
-	return string(out), err
 }
 
 // losesNoStep checks that the ranks have resumed from the last step that any of them has printed.

@@ -2,8 +2,6 @@ package real
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,8 +77,7 @@ func TestALinkFailureMovesThePodThatHoldsTheGPU(t *testing.T) {
 	}
 }
 
-// rankThatSharesItsNode returns a rank beside which another runs on the same node, and the index of
-// its GPU, as the environment says that the kubelet gave it.
+// rankThatSharesItsNode returns a rank beside which another runs on the same node, and the index of its GPU.
 func (s *scenario) rankThatSharesItsNode(pods map[int]corev1.Pod) (rank, gpu int) {
 	s.t.Helper()
 	for rank, pod := range pods {
@@ -88,14 +85,9 @@ func (s *scenario) rankThatSharesItsNode(pods map[int]corev1.Pod) (rank, gpu int
 			if rank == other || rank == 0 || neighbour.Spec.NodeName != pod.Spec.NodeName {
 				continue
 			}
-			environment, err := ground.ContainerEnvironment(s.ctx, keyOf(pod), "")
+			gpu, err := ground.GPUOf(s.ctx, pod)
 			s.must(err)
-			for index := range GPUsPerNode {
-				if slices.Contains(strings.Split(environment["NVIDIA_VISIBLE_DEVICES"], ","), GPU(pod.Spec.NodeName, index)) {
-					return rank, index
-				}
-			}
-			s.t.Fatalf("pod %s has GPUs %q, none of its node", pod.Name, environment["NVIDIA_VISIBLE_DEVICES"])
+			return rank, gpu
 		}
 	}
 	s.t.Fatal("no two ranks share a node")

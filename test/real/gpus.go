@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,21 @@ const dcgmFolder = "dcgm"
 
 // GPU is the UUID of a node's GPU, as the device plugin of real nodes names it.
 func GPU(node string, index int) string { return fmt.Sprintf("GPU-%s-%d", node, index) }
+
+// GPUOf is the index of a GPU of its node that a pod has, as the environment of its container says that the kubelet gave it.
+func (g *Ground) GPUOf(ctx context.Context, pod corev1.Pod) (index int, err error) {
+	environment, err := g.ContainerEnvironment(ctx, client.ObjectKeyFromObject(&pod), "")
+	if err != nil {
+		return 0, err
+	}
+	given := strings.Split(environment["NVIDIA_VISIBLE_DEVICES"], ",")
+	for index := range g.Nodes.GPUsPerNode {
+		if slices.Contains(given, GPU(pod.Spec.NodeName, index)) {
+			return index, nil
+		}
+	}
+	return 0, fmt.Errorf("pod %s has GPUs %v, none of its node", pod.Name, given)
+}
 
 // AwaitGPUs waits until nodes have their GPUs back: a kubelet learns of them after it is ready.
 func (g *Ground) AwaitGPUs(ctx context.Context, nodes ...string) error {
@@ -95,7 +111,7 @@ func (g *Ground) SimulateGPUs() (map[string]*dcgmsim.State, error) {
 		if err != nil {
 			return nil, err
 		}
-		for gpu := range GPUsPerNode {
+		for gpu := range g.Nodes.GPUsPerNode {
 			state.AddGPU(gpu, GPU(node, gpu), dcgmsim.StatusOK)
 			state.SetLink(gpu, 0, dcgmsim.LinkUp)
 		}

@@ -37,6 +37,15 @@ func (t *Training) TakeOver(workers int32) {
 	}
 }
 
+// SaveWhenAsked has ranks save when they are asked to, when a peer is lost, and in the end, and not every so many steps. A rank that is frozen is
+// not within a save then, of which a part is done before the store looks for later claims.
+func (t *Training) SaveWhenAsked() {
+	for i := range t.Job.Spec.Tasks {
+		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
+		container.Args = append(container.Args, "-survivors-save", "-checkpoint-every=1000000")
+	}
+}
+
 // AwaitSpares waits until each spare of some tasks waits for a rank, and returns them, by their tasks.
 func (t *Training) AwaitSpares(ctx context.Context, tasks ...string) (waiting map[string][]corev1.Pod, err error) {
 	err = await(ctx, fmt.Sprintf("the spares of %v wait", tasks), func(ctx context.Context) (bool, error) {

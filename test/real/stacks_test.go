@@ -5,36 +5,16 @@ package real
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-
-	"github.com/lockstep-dev/lockstep/test/cluster"
 )
 
 // stacks is what kubectl lockstep stacks prints.
 func (s *scenario) stacks() string {
 	s.t.Helper()
-	built, err := cluster.Build(s.ctx, io.Discard, cluster.Kubectl)
+	out, err := ground.Plugin(s.ctx, "stacks", s.Job.Name, "-n", s.Job.Namespace)
 	s.must(err)
-	root, err := cluster.RepositoryRoot()
-	s.must(err)
-	plugin := filepath.Join(s.t.TempDir(), "kubectl-lockstep")
-	build := exec.CommandContext(s.ctx, "go", "build", "-trimpath", "-o", plugin, "./cmd/kubectl-lockstep")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		s.t.Fatalf("%v: %s", err, out)
-	}
-	command := exec.CommandContext(s.ctx, plugin, "stacks", s.Job.Name, "-n", s.Job.Namespace, "--kubeconfig", ground.Kubeconfig())
-	command.Env = append(os.Environ(), "PATH="+filepath.Dir(built.Path(cluster.Kubectl))+string(os.PathListSeparator)+os.Getenv("PATH"))
-	out, err := command.CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("%v: %s", err, out)
-	}
-	return string(out)
+	return out
 }
 
 // isAlone checks that one rank is where no other is, by what the plugin prints.

@@ -23,7 +23,7 @@ import (
 func TestRanksThatReturnAfterATakeOverAreFenced(t *testing.T) {
 	s := train(t, "returns", 6, 400, func(tr *Training) {
 		tr.TakeOver(1)
-		tr.savesWhenAsked()
+		tr.SaveWhenAsked()
 		tr.Job.Spec.Supervisor.ManagerTimeoutSeconds = new(int32(3600)) // a supervisor without a manager leaves its program alone
 	})
 	before, lost := s.pods(), []int{0, 3}
@@ -58,15 +58,6 @@ func TestRanksThatReturnAfterATakeOverAreFenced(t *testing.T) {
 	}
 	s.survivorsStay(before, lost...)
 	s.atHome(before)
-}
-
-// savesWhenAsked has ranks save when they are asked to, when a peer is lost to them, and in the end. A rank that is frozen is not within a save
-// then, of which a part is done before the store looks for later claims.
-func (t *Training) savesWhenAsked() {
-	for i := range t.Job.Spec.Tasks {
-		container := &t.Job.Spec.Tasks[i].Template.Spec.Containers[0]
-		container.Args = append(container.Args, "-survivors-save", "-checkpoint-every=1000000")
-	}
 }
 
 // saveNow returns once each rank has saved the same step.

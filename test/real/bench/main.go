@@ -39,8 +39,9 @@ type options struct {
 	torchStop                    int
 	losses, gangRuns, gangPeers  int
 	gangBound                    time.Duration
+	moves                        int
 	busy                         bool
-	readme, record               string
+	readme, record, movesRecord  string
 }
 
 func main() {
@@ -71,9 +72,11 @@ func parse() *options {
 	flag.IntVar(&o.gangRuns, "gang-runs", 3, "how many gangs without supervisors lose a node")
 	flag.IntVar(&o.gangPeers, "gang-peers", 1, "the same under each policy of Volcano")
 	flag.DurationVar(&o.gangBound, "gang-bound", time.Minute, "time from NotReady after which the gang counts as not recovered")
+	flag.IntVar(&o.moves, "moves", 0, "how many gangs have ranks moved by each caller, without a failure")
 	flag.BoolVar(&o.busy, "busy", false, "have the tables of the gang say that the machine ran other work beside")
 	flag.StringVar(&o.readme, "readme", "", "the file to write the tables into, between their marks")
 	flag.StringVar(&o.record, "record", "", "the file to write each lost node of the gang into, as JSON")
+	flag.StringVar(&o.movesRecord, "moves-record", "", "the file to write each of these moves into, as JSON")
 	flag.Parse()
 	return o
 }
@@ -119,6 +122,11 @@ func (b *bench) tables(ctx context.Context, o *options, v readme.Versions) error
 	}
 	if o.losses > 0 {
 		if err := b.lostNodes(ctx, o, v); err != nil {
+			return err
+		}
+	}
+	if o.moves > 0 {
+		if err := b.plannedMoves(ctx, o); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/lockstep-dev/lockstep/test/evidence"
@@ -32,6 +36,56 @@ type lossRecord struct {
 	Restarted       int     `json:"otherContainersRestarted"`
 	RanksNotAtHome  int     `json:"ranksNotAtHome"`
 	WhyNotRecovered string  `json:"whyNotRecovered,omitempty"`
+}
+
+// moveRecord is one move that nothing had failed before. The stop is from the last step before to the first one after.
+type moveRecord struct {
+	By         string  `json:"by"`
+	Ranks      []int   `json:"ranks"`
+	StepsLost  int     `json:"stepsLost"`
+	Stop       float64 `json:"stopSeconds"`
+	Made       int     `json:"podsMadeBefore"`
+	Bound      int     `json:"podsBoundBefore"`
+	Replaced   int     `json:"otherPodsReplaced"`
+	Restarted  int     `json:"otherContainersRestarted"`
+	RanksAfter int     `json:"ranksNotAtHome"`
+}
+
+// plannedMoves has gangs moved, prints each move, and records them where that is asked for. It fails where a step was lost.
+func (b *bench) plannedMoves(ctx context.Context, o *options) error {
+	tested, err := evidence.Of(ctx, "make test-moves", o.movesRecord)
+	if err != nil {
+		return err
+	}
+	all, differ, err := b.moves(ctx, o)
+	if err != nil {
+		return err
+	}
+	var records []moveRecord
+	goals := &checker{}
+	for _, m := range all {
+		goals.none("by "+m.by+", steps lost", m.repeated)
+		goals.none("by "+m.by+", pods bound before the gang trains", m.placed)
+		goals.none("by "+m.by+", other pods replaced, or their containers restarted", m.replaced+m.restarted)
+		records = append(records, moveRecord{m.by, m.ranks, m.repeated, hundredths(m.stopped), m.made, m.placed, m.replaced, m.restarted, m.away})
+		fmt.Printf("%s: ranks %v, %d steps lost, %s without a step\n", m.by, m.ranks, m.repeated, seconds(m.stopped))
+	}
+	if differ != "" {
+		goals.miss("losses", sameBits, differ)
+	}
+	fmt.Println(goals)
+	if o.movesRecord != "" {
+		err = evidence.Write(o.movesRecord, struct {
+			evidence.Tested
+			Ranks  int          `json:"ranks"`
+			Losses string       `json:"losses"`
+			Moves  []moveRecord `json:"moves"`
+		}{tested, o.gang, cmp.Or(differ, sameBits), records})
+	}
+	if len(goals.misses) > 0 {
+		err = errors.Join(err, fmt.Errorf("planned moves: %s", strings.Join(goals.misses, "; ")))
+	}
+	return err
 }
 
 // recorder returns what writes the record. The commit is that of the beginning.

@@ -15,8 +15,9 @@ type timeline struct {
 	told, waiting, launched time.Time
 	// began is the program's own first line, and trained its first step after that.
 	began, trained time.Time
-	// steps is the number of steps since then.
-	steps int
+	// steps is the number of steps since then, and stepped when it made the last one before.
+	steps   int
+	stepped time.Time
 	// bits are the losses of all steps, as the program prints them.
 	bits map[string]string
 }
@@ -66,6 +67,9 @@ func (t *timeline) report(state string, at time.Time) {
 func (t *timeline) step(number, bits string, at time.Time) {
 	t.bits[number] = bits
 	t.steps++
+	if t.launched.IsZero() {
+		t.stepped = at
+	}
 	if t.trained.IsZero() && !t.started().IsZero() {
 		t.trained = at
 	}

@@ -71,14 +71,13 @@ func (r *rank) done(m *mark) {
 	r.emit("done", append([]any{"step", m.Step, "digest", m.Digest}, lossFields(m.Loss())...)...)
 }
 
-// terminate ends the rank as SIGTERM asks: at once, or, where survivors save, after the step that it makes. No other rank can make the next one without it, so that
-// all save the same.
+// terminate ends the rank as SIGTERM asks: at once, or, where survivors save, once it has saved the step that it makes, or its last one if it does that already. No other rank
+// can make the next step without it, so that all save the same.
 func (r *rank) terminate() {
-	if r.survivorsSave && r.savings.isTraining() {
-		r.terminated.Store(true)
-		return
+	r.terminated.Store(true)
+	if !r.survivorsSave || !r.trained.Load() {
+		r.end(errTerminated)
 	}
-	r.end(errTerminated)
 }
 
 // end says why the rank ends, and exits. The first caller's reason counts.

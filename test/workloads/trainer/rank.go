@@ -31,8 +31,9 @@ type rank struct {
 	stream  *model.Stream
 	history *losses.Writer // rank 0's
 
-	ending     sync.Once
-	terminated atomic.Bool
+	ending sync.Once
+	// trained and terminated are whether training has begun, and whether it is to end.
+	trained, terminated atomic.Bool
 }
 
 func newRank(c *config, e *events) *rank {
@@ -151,6 +152,7 @@ func (r *rank) train() error {
 		}
 		defer r.history.Close()
 	}
+	r.trained.Store(true)
 	r.savings.open()
 	defer r.savings.close()
 	for r.state.Step < r.steps {
