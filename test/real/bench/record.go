@@ -40,15 +40,15 @@ type lossRecord struct {
 
 // moveRecord is one move that nothing had failed before. The stop is from the last step before to the first one after.
 type moveRecord struct {
-	By         string  `json:"by"`
-	Ranks      []int   `json:"ranks"`
-	StepsLost  int     `json:"stepsLost"`
-	Stop       float64 `json:"stopSeconds"`
-	Made       int     `json:"podsMadeBefore"`
-	Bound      int     `json:"podsBoundBefore"`
-	Replaced   int     `json:"otherPodsReplaced"`
-	Restarted  int     `json:"otherContainersRestarted"`
-	RanksAfter int     `json:"ranksNotAtHome"`
+	By             string  `json:"by"`
+	Ranks          []int   `json:"ranks"`
+	StepsLost      int     `json:"stepsLost"`
+	Stop           float64 `json:"stopSeconds"`
+	Made           int     `json:"podsMadeBefore"`
+	Bound          int     `json:"podsBoundBefore"`
+	Replaced       int     `json:"otherPodsReplaced"`
+	Restarted      int     `json:"otherContainersRestarted"`
+	RanksNotAtHome int     `json:"ranksNotAtHome"`
 }
 
 // plannedMoves has gangs moved, prints each move, and records them where that is asked for. It fails where a step was lost.
