@@ -180,10 +180,10 @@ type connection struct {
 	*serving.Conn
 }
 
-// known has the connection of a stream counted as a pod's until done is called.
-func known(ctx context.Context) (done func()) {
+// connectionOf is that of a stream.
+func connectionOf(ctx context.Context) connection {
 	p, _ := grpcpeer.FromContext(ctx)
-	return p.AuthInfo.(connection).Known()
+	return p.AuthInfo.(connection)
 }
 
 // authenticate is which pod a stream is of.

@@ -95,13 +95,7 @@ func (t target) message(before *target) *wire.Order {
 
 // Supervise is part of wire.SupervisionServer.
 func (s *Server) Supervise(stream stream) error {
-	ctx := stream.Context()
-	identity, err := s.authenticate(ctx)
-	if err != nil {
-		return refuse(err)
-	}
-	defer known(ctx)() // however long this manager's cache takes to show the pod's job
-	job, err := s.members.jobOf(ctx, identity)
+	session, done, err := s.admit(stream.Context())
 	if err != nil {
 		why := refuse(err)
 		if !why.final {
@@ -109,12 +103,32 @@ func (s *Server) Supervise(stream stream) error {
 		}
 		return stream.Send(&wire.Order{Refused: why.Error()})
 	}
-	session := newSession(job, identity)
+	defer done()
 	s.hub.connect(session, s.clock.Now())
 	defer func() { s.hub.disconnect(session, s.clock.Now()) }()
-	connected.WithLabelValues(job.Namespace).Inc()
-	defer connected.WithLabelValues(job.Namespace).Dec()
+	connected.WithLabelValues(session.job.Namespace).Inc()
+	defer connected.WithLabelValues(session.job.Namespace).Dec()
 	return s.converse(stream, session)
+}
+
+// admit is the session of a stream whose pod is of a job. Its connection counts as that of a pod until done is called, and does so as well
+// however long this manager's cache takes to be there; while the API server is asked it does not.
+func (s *Server) admit(ctx context.Context) (_ *session, done func(), err error) {
+	who, err := s.authenticate(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn := connectionOf(ctx)
+	done = conn.Known()
+	job, err := s.members.cached(ctx, who)
+	if err != nil {
+		done()
+		if job, err = s.members.asked(ctx, who); err != nil {
+			return nil, nil, err
+		}
+		done = conn.Known()
+	}
+	return newSession(job, who), done, nil
 }
 
 // converse receives and sends until the stream ends. Each has a goroutine of its own: a supervisor that reads nothing blocks the
