@@ -21,6 +21,7 @@ import (
 
 var (
 	errForgotten = status.Error(codes.Aborted, "the pod's TrainingJob is gone: connect again to hear what is known of the pod")
+	errRefused   = &refusal{reason: reasonTooOften, code: codes.ResourceExhausted, why: "a stream of the connection was refused: connect again"}
 	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is no longer used")
 )
 
@@ -95,8 +96,10 @@ func (t target) message(before *target) *wire.Order {
 
 // Supervise is part of wire.SupervisionServer.
 func (s *Server) Supervise(stream stream) error {
-	session, done, err := s.admit(stream.Context())
+	conn := connectionOf(stream.Context())
+	session, done, err := s.admit(stream.Context(), conn)
 	if err != nil {
+		conn.refused.Store(true)
 		why := refuse(err)
 		if !why.final {
 			return why
@@ -112,13 +115,16 @@ func (s *Server) Supervise(stream stream) error {
 }
 
 // admit is the session of a stream whose pod is of a job. Its connection counts as that of a pod until done is called, and does so as well
-// however long this manager's cache takes to be there; while the API server is asked it does not.
-func (s *Server) admit(ctx context.Context) (_ *session, done func(), err error) {
+// however long this manager's cache takes to be there; while the API server is asked it does not. Who was refused has to connect again, and
+// to wait for another turn.
+func (s *Server) admit(ctx context.Context, conn *connection) (_ *session, done func(), err error) {
+	if conn.refused.Load() {
+		return nil, nil, errors.Join(errRefused, conn.Close())
+	}
 	who, err := s.authenticate(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	conn := connectionOf(ctx)
 	done = conn.Known()
 	job, err := s.members.cached(ctx, who)
 	if err != nil {
