@@ -2,6 +2,7 @@
 package serving
 
 import (
+	"container/list"
 	"net"
 	"sync"
 	"time"
@@ -75,6 +76,7 @@ type Conn struct {
 	gone     chan struct{} // closed with the connection
 	// The listener's lock guards these.
 	in      *crowd
+	place   *list.Element // in that
 	entered int64
 	streams int
 	closed  bool
