@@ -57,3 +57,13 @@ func (w *crowd) remove(c *Conn) {
 	}
 	w.count--
 }
+
+// all are the connections.
+func (w *crowd) all() (out []*Conn) {
+	for _, conns := range w.of {
+		for e := conns.Front(); e != nil; e = e.Next() {
+			out = append(out, e.Value.(*Conn))
+		}
+	}
+	return out
+}

@@ -4,6 +4,7 @@ package serving
 import (
 	"container/list"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,6 +21,7 @@ type Listener struct {
 	waiting   crowd
 	answering crowd
 	entered   int64
+	closed    bool
 	turns
 }
 
@@ -45,6 +47,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Close is part of net.Listener. It also closes the connections whose request is arriving, or waits for its turn, and those that have yet to
+// come: a server that stops does not wait for clients that it does not know.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	unknown := slices.Concat(l.waiting.all(), l.arriving.all()) // in this order none has its turn by that
+	l.mu.Unlock()
+	for _, c := range unknown {
+		_ = c.Close()
+	}
+	return l.Listener.Close()
+}
+
 // enter counts a connection in a crowd, and closes one where there are too many. It reports whether c stays.
 func (l *Listener) enter(c *Conn, in *crowd) bool {
 	victim := l.move(c, in)
@@ -62,6 +77,9 @@ func (l *Listener) move(c *Conn, in *crowd) *Conn {
 		return nil
 	}
 	c.leave()
+	if l.closed {
+		return c
+	}
 	l.entered++
 	c.in, c.entered = in, l.entered
 	return in.add(c)
