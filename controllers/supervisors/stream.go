@@ -209,7 +209,7 @@ func (s *Server) renew(ctx context.Context, token string, session *session) erro
 		if !why.final {
 			return why
 		}
-		s.hub.Refuse(session.job, session.pod, why.Error())
+		s.hub.refuse(session, why.Error())
 	case job != session.job:
 		return errForgotten
 	}
