@@ -52,7 +52,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
-	unknown := slices.Concat(l.waiting.all(), l.arriving.all()) // in this order none has its turn by that
+	unknown := slices.Concat(l.waiting.all(), l.arriving.all()) // those that wait first: the end of a turn would begin theirs
 	l.mu.Unlock()
 	for _, c := range unknown {
 		_ = c.Close()

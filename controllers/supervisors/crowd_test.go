@@ -113,10 +113,10 @@ func TestHandshakesTakeTurns(t *testing.T) {
 // attempt is a stream that sends nothing.
 type attempt struct {
 	stream
-	ctx context.Context
+	context func() context.Context
 }
 
-func (a attempt) Context() context.Context { return a.ctx }
+func (a attempt) Context() context.Context { return a.context() }
 
 // Who was refused connects again, and waits for another turn, before the next attempt.
 func TestARefusedStreamIsTheLastOfItsConnection(t *testing.T) {
@@ -129,7 +129,7 @@ func TestARefusedStreamIsTheLastOfItsConnection(t *testing.T) {
 		ctx := grpcpeer.NewContext(t.Context(), &grpcpeer.Peer{AuthInfo: &connection{Conn: conn.(*serving.Conn)}})
 		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", "Bearer "+token))
 		for i, open := range []bool{true, false} {
-			if w.server.Supervise(attempt{ctx: ctx}) == nil {
+			if w.server.Supervise(attempt{context: func() context.Context { return ctx }}) == nil {
 				t.Errorf("attempt %d %s is not refused", i, name)
 			}
 			_ = client.SetDeadline(time.Now()) // which fails where the server has closed it

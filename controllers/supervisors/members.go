@@ -52,8 +52,8 @@ func (m *members) cached(ctx context.Context, who identity) (Job, error) {
 	return sources{m.cache, m.cache}.find(ctx, who)
 }
 
-// asked is the job of a pod by the API server. Streams of the pod share a question, and a pod that was refused stays so for a while: however
-// often a pod of no job connects, it takes no more of the API server.
+// asked is the job of a pod by the API server. Streams of the pod share a question. A pod that was refused stays so for a while, so that one of
+// no job costs no question each time it connects.
 func (m *members) asked(ctx context.Context, who identity) (Job, error) {
 	if why, ok := m.refused.Get(who.pod); ok {
 		return Job{}, why.(*refusal)

@@ -114,9 +114,9 @@ func (s *Server) Supervise(stream stream) error {
 	return s.converse(stream, session)
 }
 
-// admit is the session of a stream whose pod is of a job. Its connection counts as that of a pod until done is called, and does so as well
-// however long this manager's cache takes to be there; while the API server is asked it does not. Who was refused has to connect again, and
-// to wait for another turn.
+// admit is the session of a stream whose pod is of a job. Its connection counts as a pod's until done is called. It also counts as one while the
+// cache is asked, which takes long where it has yet to be filled, and not while the API server is asked. A client that was refused has to
+// connect again, and so waits for another turn.
 func (s *Server) admit(ctx context.Context, conn *connection) (_ *session, done func(), err error) {
 	if conn.refused.Load() {
 		return nil, nil, errors.Join(errRefused, conn.Close())
