@@ -184,17 +184,28 @@ func programOf(job *v1alpha1.TrainingJob, task string) string {
 	return ""
 }
 
+// heard are the pods whose last reports count: all, but those that have ended where the job has no order any more.
+func heard(pods []gang.Pod, plan *policies.Plan) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for i := range pods {
+		if plan.Order != nil || !pods[i].Finished() {
+			out[types.UID(pods[i].UID)] = true
+		}
+	}
+	return out
+}
+
 // order tells the supervisors of a job what the plan says, starts no program of an earlier attempt or incarnation, and refuses those of pods whose nodes are dead: should one come back, its
 // rank has another pod.
 func (a *actor) order(plan *policies.Plan) {
-	if a.Supervision == nil || plan.Order == nil {
+	if a.Supervision == nil {
 		return
 	}
-	hub, job, pods := a.Supervision.Hub, supervisors.JobOf(a.job), map[types.UID]bool{}
-	for i := range a.seen.Pods {
-		pods[types.UID(a.seen.Pods[i].UID)] = true
+	hub, job := a.Supervision.Hub, supervisors.JobOf(a.job)
+	hub.Keep(job, heard(a.seen.Pods, plan))
+	if plan.Order == nil {
+		return
 	}
-	hub.Keep(job, pods)
 	for _, d := range plan.DeletePods {
 		if d.Force {
 			hub.Refuse(job, types.UID(d.UID), "the rank gets another pod: this one is on a node that counts as dead")

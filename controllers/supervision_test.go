@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
@@ -61,6 +62,13 @@ func TestWhatProgramsSay(t *testing.T) {
 		Epoch: 3, Phase: v1alpha1.PhaseCheckpoint, Step: new(int64(7)), TotalSteps: new(int64(9)), CheckpointStep: new(int64(5)), FirstStep: new(int64(3)), StepTime: 2 * time.Second,
 		Expected: 3 * time.Second, Overdue: 4 * time.Second, FirstStepAfter: 5 * time.Second, SaidTime: time.Unix(6, 0).UTC(),
 	}, progressOf(supervisors.Report{Epoch: 3, State: wire.State_STATE_SUCCEEDED, Progress: said}))
+}
+
+// Nothing is decided by what pods have said that have ended, where the supervisors of their job are told nothing.
+func TestWhoseReportsAreKept(t *testing.T) {
+	pods := []gang.Pod{{UID: "runs", Phase: corev1.PodRunning}, {UID: "succeeded", Phase: corev1.PodSucceeded}, {UID: "failed", Phase: corev1.PodFailed}}
+	check.Equal(t, "with an order", map[types.UID]bool{"runs": true, "succeeded": true, "failed": true}, heard(pods, &policies.Plan{Order: &policies.Order{}}))
+	check.Equal(t, "without one", map[types.UID]bool{"runs": true}, heard(pods, &policies.Plan{}))
 }
 
 func TestTheEnvironmentOfAPlace(t *testing.T) {

@@ -2,7 +2,9 @@
 package serving
 
 import (
+	"container/list"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,6 +21,7 @@ type Listener struct {
 	waiting   crowd
 	answering crowd
 	entered   int64
+	closed    bool
 	turns
 }
 
@@ -44,6 +47,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Close is part of net.Listener. It also closes the connections whose request is arriving, or waits for its turn, and those that have yet to
+// come: a server that stops does not wait for clients that it does not know.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	unknown := slices.Concat(l.waiting.all(), l.arriving.all()) // those that wait first: the end of a turn would begin theirs
+	l.mu.Unlock()
+	for _, c := range unknown {
+		_ = c.Close()
+	}
+	return l.Listener.Close()
+}
+
 // enter counts a connection in a crowd, and closes one where there are too many. It reports whether c stays.
 func (l *Listener) enter(c *Conn, in *crowd) bool {
 	victim := l.move(c, in)
@@ -61,6 +77,9 @@ func (l *Listener) move(c *Conn, in *crowd) *Conn {
 		return nil
 	}
 	c.leave()
+	if l.closed {
+		return c
+	}
 	l.entered++
 	c.in, c.entered = in, l.entered
 	return in.add(c)
@@ -75,6 +94,7 @@ type Conn struct {
 	gone     chan struct{} // closed with the connection
 	// The listener's lock guards these.
 	in      *crowd
+	place   *list.Element // in that
 	entered int64
 	streams int
 	closed  bool

@@ -133,3 +133,19 @@ func TestRequestsAndAnswersAreCountedApart(t *testing.T) {
 	c.come("h:1")
 	check.Equal(t, "one that was closed counts no longer", "b:1 c:1 e:1 f:1 g:1 h:1", c.open())
 }
+
+// A connection that leaves a large crowd of its address costs as much as one that leaves a small one: the others are not copied.
+func TestWhoLeavesMovesNobody(t *testing.T) {
+	const many = 1000
+	w, conns := newCrowd(many+2), []*Conn{}
+	for range many + 2 {
+		c := &Conn{source: "a"}
+		conns = append(conns, c)
+		w.add(c)
+	}
+	check.Equal(t, "allocations", 0, testing.AllocsPerRun(many, func() {
+		w.remove(conns[0])
+		conns = conns[1:]
+	}))
+	check.Equal(t, "count", 1, w.count)
+}

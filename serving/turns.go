@@ -58,13 +58,13 @@ func (l *Listener) nextTurns() {
 		l.addresses = l.addresses[1:]
 		delete(l.queued, address)
 		conns := l.waiting.of[address]
-		if len(conns) == 0 {
+		if conns == nil {
 			continue
 		}
-		if len(conns) > 1 {
+		if conns.Len() > 1 {
 			l.queue(address)
 		}
-		conns[0].beginTurn()
+		conns.Front().Value.(*Conn).beginTurn()
 	}
 }
 

@@ -151,3 +151,21 @@ func TestTheTimeBeginsWithTheTurn(t *testing.T) {
 		}
 	})
 }
+
+// A server that stops waits for none of the clients that it does not know, and those whose requests it answers stay.
+func TestAClosedListener(t *testing.T) {
+	withTurns(t, func(t *testing.T, c *visitors) {
+		c.ask("known:1", "begun:1", "waits:1", "waits:2")
+		c.come("answered:1")
+		done := c.conn("known:1").Known()
+		c.conn("answered:1").answering()
+		c.come("silent:1")
+		for range 2 { // as servers do
+			_ = c.listener.Close()
+		}
+		c.check(t, "once it is closed", "known:1 begun:1", "known:1 answered:1")
+		done()
+		c.come("late:1")
+		c.check(t, "later", "known:1 begun:1", "answered:1")
+	})
+}

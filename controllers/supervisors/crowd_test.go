@@ -5,12 +5,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"os"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -105,6 +108,35 @@ func TestHandshakesTakeTurns(t *testing.T) {
 	_, _, err = w.server.secured().ServerHandshake(conn)
 	must(t, err)
 	check.Equal(t, "deadlines", 1, accepted.deadlines)
+}
+
+// attempt is a stream that sends nothing.
+type attempt struct {
+	stream
+	context func() context.Context
+}
+
+func (a attempt) Context() context.Context { return a.context() }
+
+// Who was refused connects again, and waits for another turn, before the next attempt.
+func TestARefusedStreamIsTheLastOfItsConnection(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.live.Create(t.Context(), lonely()))
+	for name, token := range map[string]string{"without a token": "", "of a stranger": w.token("stranger")} {
+		client, server := net.Pipe()
+		conn, err := serving.Limit(&one{Conn: server}, 1, 1).Accept()
+		must(t, err)
+		ctx := grpcpeer.NewContext(t.Context(), &grpcpeer.Peer{AuthInfo: &connection{Conn: conn.(*serving.Conn)}})
+		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", "Bearer "+token))
+		for i, open := range []bool{true, false} {
+			if w.server.Supervise(attempt{context: func() context.Context { return ctx }}) == nil {
+				t.Errorf("attempt %d %s is not refused", i, name)
+			}
+			_ = client.SetDeadline(time.Now()) // which fails where the server has closed it
+			_, err = client.Read(make([]byte, 1))
+			check.Equal(t, fmt.Sprintf("open after attempt %d %s", i, name), open, errors.Is(err, os.ErrDeadlineExceeded))
+		}
+	}
 }
 
 // Supervisors leave the manager files for its own connections, and no more of them are let in than its memory is enough for.

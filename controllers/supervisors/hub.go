@@ -156,7 +156,19 @@ func (h *Hub) Trust(authorities []byte) {
 func (h *Hub) Refuse(job Job, pod types.UID, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m := h.gang(job).member(pod)
+	h.gang(job).member(pod).refuse(why)
+}
+
+// refuse has the supervisor of a session stop its program for good, unless the session is over: nothing is kept of a job that is forgotten.
+func (h *Hub) refuse(s *session, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.current(s); m != nil {
+		m.refuse(why)
+	}
+}
+
+func (m *member) refuse(why string) {
 	if m.refused == why {
 		return
 	}

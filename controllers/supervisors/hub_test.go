@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -226,6 +227,18 @@ func TestForget(t *testing.T) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	check.Equal(t, "jobs", 1, len(w.hub.jobs))
+}
+
+// A newer token that comes after the pod and its job are gone brings nothing of the job back.
+func TestAForgottenJobStaysForgotten(t *testing.T) {
+	w := newWorld(t)
+	s := reporting(w.hub, theJob, rank0)
+	w.hub.Forget(theJob.NamespacedName)
+	for _, c := range []client.Client{w.live, w.cache} {
+		must(t, c.Delete(t.Context(), pod("llm-1-worker-0")))
+	}
+	must(t, w.server.renew(t.Context(), w.token("llm-1-worker-0"), s))
+	check.Equal(t, "jobs", 0, len(w.hub.jobs))
 }
 
 // A step, or a phase, that is said again has not moved, whatever else is said and by whatever stream.

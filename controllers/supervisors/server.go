@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -171,19 +172,20 @@ func (s *Server) secured() credentials.TransportCredentials {
 // ServerHandshake is part of credentials.TransportCredentials.
 func (s secured) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := s.TransportCredentials.ServerHandshake(raw)
-	return conn, connection{info, raw.(*serving.Conn)}, err
+	return conn, &connection{AuthInfo: info, Conn: raw.(*serving.Conn)}, err
 }
 
 // connection is that of a stream.
 type connection struct {
 	credentials.AuthInfo
 	*serving.Conn
+	refused atomic.Bool // of one of its streams
 }
 
-// known has the connection of a stream counted as a pod's until done is called.
-func known(ctx context.Context) (done func()) {
+// connectionOf is that of a stream.
+func connectionOf(ctx context.Context) *connection {
 	p, _ := grpcpeer.FromContext(ctx)
-	return p.AuthInfo.(connection).Known()
+	return p.AuthInfo.(*connection)
 }
 
 // authenticate is which pod a stream is of.

@@ -57,7 +57,7 @@ func SetupWithManager(mgr manager.Manager, o Options) (*Hub, *Certificates, erro
 	}
 	hub := NewHub()
 	certificates := newCertificates(live, o.Namespace, names, now, mgr.GetLogger().WithName("supervisors"), hub.Trust)
-	server := newServer(o.BindAddress, hub, certificates, tokens, &members{cache: mgr.GetClient(), live: live}, now)
+	server := newServer(o.BindAddress, hub, certificates, tokens, newMembers(sources{mgr.GetClient(), live}, now), now)
 	for _, runnable := range []manager.Runnable{hub, certificates, server} {
 		if err := mgr.Add(runnable); err != nil {
 			return nil, nil, err

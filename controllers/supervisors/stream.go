@@ -21,6 +21,7 @@ import (
 
 var (
 	errForgotten = status.Error(codes.Aborted, "the pod's TrainingJob is gone: connect again to hear what is known of the pod")
+	errRefused   = &refusal{reason: reasonTooOften, code: codes.ResourceExhausted, why: "a stream of the connection was refused: connect again"}
 	errReplaced  = status.Error(codes.Aborted, "the pod has connected again: this stream is no longer used")
 )
 
@@ -95,26 +96,45 @@ func (t target) message(before *target) *wire.Order {
 
 // Supervise is part of wire.SupervisionServer.
 func (s *Server) Supervise(stream stream) error {
-	ctx := stream.Context()
-	identity, err := s.authenticate(ctx)
+	conn := connectionOf(stream.Context())
+	session, done, err := s.admit(stream.Context(), conn)
 	if err != nil {
-		return refuse(err)
-	}
-	defer known(ctx)() // however long this manager's cache takes to show the pod's job
-	job, err := s.members.jobOf(ctx, identity)
-	if err != nil {
+		conn.refused.Store(true)
 		why := refuse(err)
 		if !why.final {
 			return why
 		}
 		return stream.Send(&wire.Order{Refused: why.Error()})
 	}
-	session := newSession(job, identity)
+	defer done()
 	s.hub.connect(session, s.clock.Now())
 	defer func() { s.hub.disconnect(session, s.clock.Now()) }()
-	connected.WithLabelValues(job.Namespace).Inc()
-	defer connected.WithLabelValues(job.Namespace).Dec()
+	connected.WithLabelValues(session.job.Namespace).Inc()
+	defer connected.WithLabelValues(session.job.Namespace).Dec()
 	return s.converse(stream, session)
+}
+
+// admit is the session of a stream whose pod is of a job. Its connection counts as a pod's until done is called. It also counts as one while the
+// cache is asked, which takes long where it has yet to be filled, and not while the API server is asked. A client that was refused has to
+// connect again, and so waits for another turn.
+func (s *Server) admit(ctx context.Context, conn *connection) (_ *session, done func(), err error) {
+	if conn.refused.Load() {
+		return nil, nil, errors.Join(errRefused, conn.Close())
+	}
+	who, err := s.authenticate(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = conn.Known()
+	job, err := s.members.cached(ctx, who)
+	if err != nil {
+		done()
+		if job, err = s.members.asked(ctx, who); err != nil {
+			return nil, nil, err
+		}
+		done = conn.Known()
+	}
+	return newSession(job, who), done, nil
 }
 
 // converse receives and sends until the stream ends. Each has a goroutine of its own: a supervisor that reads nothing blocks the
@@ -189,7 +209,7 @@ func (s *Server) renew(ctx context.Context, token string, session *session) erro
 		if !why.final {
 			return why
 		}
-		s.hub.Refuse(session.job, session.pod, why.Error())
+		s.hub.refuse(session, why.Error())
 	case job != session.job:
 		return errForgotten
 	}

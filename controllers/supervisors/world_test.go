@@ -111,7 +111,7 @@ func (w *world) start() {
 	w.hub.Trust(w.certificates.Bundle())
 	tokens, err := newTokens(&rest.Config{Host: w.keys.server.URL}, w.clock)
 	must(w.t, err)
-	w.server = newServer("", w.hub, w.certificates, tokens, &members{cache: w.cache, live: w.live}, w.clock)
+	w.server = newServer("", w.hub, w.certificates, tokens, newMembers(sources{w.cache, w.live}, w.clock), w.clock)
 	w.server.maxUnknown = cmp.Or(w.maxUnknown, w.server.maxUnknown)
 	listener, err := net.Listen("tcp", cmp.Or(w.address, "127.0.0.1:0"))
 	must(w.t, err)
