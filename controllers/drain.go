@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -23,7 +24,7 @@ import (
 // budgetName is the name of the PodDisruptionBudget of a job.
 func budgetName(job *v1alpha1.TrainingJob) string { return job.Name + "-lockstep" }
 
-// observeBudget adds which tasks the job's PodDisruptionBudget protects.
+// observeBudget adds which pods the job's PodDisruptionBudget protects.
 func (r *TrainingJobReconciler) observeBudget(ctx context.Context, o *gang.Observation) error {
 	budget := &policy.PodDisruptionBudget{}
 	err := r.Get(ctx, client.ObjectKey{Namespace: o.Job.Namespace, Name: budgetName(o.Job)}, budget)
@@ -34,14 +35,17 @@ func (r *TrainingJobReconciler) observeBudget(ctx context.Context, o *gang.Obser
 		return nil
 	}
 	for _, e := range budget.Spec.Selector.MatchExpressions {
-		if e.Key == v1alpha1.LabelTask {
+		switch e.Key {
+		case v1alpha1.LabelTask:
 			o.ProtectedTasks = slices.Sorted(slices.Values(e.Values))
+		case batch.TaskIndex:
+			o.UnprotectedIndexes = slices.Sorted(slices.Values(e.Values))
 		}
 	}
 	return nil
 }
 
-// protect has the job's PodDisruptionBudget keep the ranks of some tasks from eviction, all of them, or no longer be there.
+// protect has the job's PodDisruptionBudget keep some ranks from eviction, all of them, or no longer be there.
 func (a *actor) protect(ctx context.Context, p *policies.Protection) error {
 	budget := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{
 		Namespace: a.job.Namespace, Name: budgetName(a.job),
@@ -67,8 +71,12 @@ func (a *actor) protect(ctx context.Context, p *policies.Protection) error {
 			},
 		},
 	}
+	if len(p.Except) > 0 {
+		except := metav1.LabelSelectorRequirement{Key: batch.TaskIndex, Operator: metav1.LabelSelectorOpNotIn, Values: p.Except}
+		budget.Spec.Selector.MatchExpressions = append(budget.Spec.Selector.MatchExpressions, except)
+	}
 	err := a.Create(ctx, budget)
-	if apierrors.IsAlreadyExists(err) { // with other tasks
+	if apierrors.IsAlreadyExists(err) { // for other pods
 		err = a.replaceBudget(ctx, budget)
 	}
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -75,6 +78,40 @@ func TestTheBudgetFollowsTheRules(t *testing.T) {
 	check.Equal(t, "tasks", []string{"eval", "worker"}, e.budget().Spec.Selector.MatchExpressions[0].Values)
 	change(func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy = nil })
 	check.Equal(t, "without the rule", (*policy.PodDisruptionBudget)(nil), e.budget())
+}
+
+// The pods that a drain has waited for too long lose the protection. Others of the task keep it.
+func TestTheBudgetLeavesOutWhatADrainWaitedForTooLong(t *testing.T) {
+	job := moving("worker")
+	job.Spec.RestartPolicy.Rules[0].Steps[0].AfterSeconds = 24 * 3600
+	e := newEnv(t, job)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.changeNode("n1", func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(t0))}}
+	})
+	e.settle()
+	protected := func() (out []string) {
+		selector, err := metav1.LabelSelectorAsSelector(e.budget().Spec.Selector)
+		e.Must(err)
+		for _, index := range []string{"0", "1"} {
+			if selector.Matches(labels.Set{v1alpha1.LabelUID: string(job.UID), v1alpha1.LabelTask: "worker", batch.TaskIndex: index}) {
+				out = append(out, index)
+			}
+		}
+		return out
+	}
+	check.Equal(t, "before", []string{"0", "1"}, protected())
+	e.Clock.SetTime(t0.Add(time.Hour))
+	e.settle()
+	check.Equal(t, "after an hour", []string{"0"}, protected())
+	e.changeNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable, n.Spec.Taints = false, nil })
+	e.settle()
+	check.Equal(t, "when the node takes pods again", []string{"0", "1"}, protected())
 }
 
 // One of somebody else stays as it is, and what has to be done is said.

@@ -163,6 +163,9 @@ func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 		case corev1.TaintNodeOutOfService:
 			n.OutOfService = true
 		default:
+			if t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil {
+				n.CordonedSince = t.TimeAdded.Time
+			}
 			n.Taints = append(n.Taints, t)
 		}
 	}

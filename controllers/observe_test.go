@@ -247,6 +247,7 @@ func TestNodeOf(t *testing.T) {
 			{Key: "hold.lockstep.dev/mine", Value: "100", Effect: corev1.TaintEffectNoSchedule},
 			{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule},
 			{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute},
+			{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(t0))},
 		}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")}, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue},
@@ -254,9 +255,9 @@ func TestNodeOf(t *testing.T) {
 		}},
 	}
 	want := gang.Node{
-		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, SilentSince: t0,
+		Name: "n1", Hostname: "host-1", Unschedulable: true, CordonedSince: t0, Hold: "100", OutOfService: true, SilentSince: t0,
 		Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")},
-		Taints:      []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
+		Taints:      []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}, node.Spec.Taints[3]},
 	}
 	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)

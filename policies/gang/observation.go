@@ -75,6 +75,8 @@ type Observation struct {
 	QueueMissing bool
 	// ProtectedTasks are those whose pods the job's PodDisruptionBudget keeps from eviction, sorted.
 	ProtectedTasks []string
+	// UnprotectedIndexes are the indexes of pods that it leaves out, in each of these tasks, sorted as text.
+	UnprotectedIndexes []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -296,6 +298,8 @@ type Node struct {
 	SilentSeen time.Time
 	// Unschedulable is true on a cordoned node.
 	Unschedulable bool
+	// CordonedSince is since when the node is cordoned, to the second; zero where that is not known.
+	CordonedSince time.Time
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.
 	Ill bool
 	// AwaitsReport reports whether the node has a health agent that has not told since the node joined that it can judge the node.
