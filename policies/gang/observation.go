@@ -296,9 +296,9 @@ type Node struct {
 	SilentSince time.Time
 	// SilentSeen is since when the observer has seen that; zero where that is not known. SilentSince may be by another clock.
 	SilentSeen time.Time
-	// Unschedulable is true on a cordoned node.
+	// Unschedulable is true on a cordoned node, and on one that Karpenter removes.
 	Unschedulable bool
-	// CordonedSince is since when the node is cordoned, to the second; zero where that is not known.
+	// CordonedSince is since when the node is cordoned, or being deleted, to the second; zero where that is not known.
 	CordonedSince time.Time
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.
 	Ill bool
