@@ -107,13 +107,13 @@ func (a *actor) noteBudget(err error, harm string) error {
 	return refusedError{err}
 }
 
-// replaceBudget gives the job's PodDisruptionBudget another specification. One of somebody else stays as it is.
+// replaceBudget gives the job's PodDisruptionBudget, or the one that an earlier job of the name has left, another specification. One of somebody else stays as it is.
 func (a *actor) replaceBudget(ctx context.Context, budget *policy.PodDisruptionBudget) error {
 	was := &policy.PodDisruptionBudget{}
 	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(budget), was); err != nil { // the cache has only the job's own
-		return client.IgnoreNotFound(err)
+		return err
 	}
-	if !ownedBy(was, a.job) {
+	if was.Labels[v1alpha1.LabelJob] != a.job.Name {
 		return refusedError{errors.New("it is not this TrainingJob's: delete it, or give it another name")}
 	}
 	budget.ResourceVersion = was.ResourceVersion

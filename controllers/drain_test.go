@@ -127,6 +127,21 @@ func TestABudgetOfSomebodyElse(t *testing.T) {
 	check.Equal(t, "whether the Volcano Job was made all the same", true, slices.ContainsFunc(e.Calls, func(c string) bool { return strings.Contains(c, "llm-1") }))
 }
 
+// One that an earlier TrainingJob of the name has left becomes the job's.
+func TestABudgetOfAnEarlierJob(t *testing.T) {
+	e := newEnv(t, moving())
+	e.settle()
+	e.Must(e.API.Delete(t.Context(), e.job()))
+	e.Must(e.API.DeleteAllOf(t.Context(), &batch.Job{}, client.InNamespace(key.Namespace)))
+	again := moving("worker")
+	again.UID = "again"
+	e.Must(e.API.Create(t.Context(), again))
+	e.settle()
+	check.Equal(t, "owner", again.UID, metav1.GetControllerOf(e.budget()).UID)
+	check.Equal(t, "tasks", []string{"worker"}, e.budget().Spec.Selector.MatchExpressions[0].Values)
+	check.Equal(t, "refusals", 0, len(withReason(e.Told(), "PodDisruptionBudgetRefused")))
+}
+
 // A budget that is refused is no error of the manager. It is told now and then, and the budget is tried again.
 func TestABudgetThatIsRefused(t *testing.T) {
 	budgets := schema.GroupResource{Group: policy.GroupName, Resource: "poddisruptionbudgets"}
