@@ -7,14 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -77,32 +81,144 @@ func TestTheBudgetFollowsTheRules(t *testing.T) {
 	check.Equal(t, "without the rule", (*policy.PodDisruptionBudget)(nil), e.budget())
 }
 
+// The pods that a drain has waited for too long lose the protection. Others of the task keep it.
+func TestTheBudgetLeavesOutWhatADrainWaitedForTooLong(t *testing.T) {
+	job := moving("worker")
+	job.Spec.RestartPolicy.Rules[0].Steps[0].AfterSeconds = 24 * 3600
+	e := newEnv(t, job)
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.changeNode("n1", func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(t0))}}
+	})
+	e.settle()
+	protected := func() (out []string) {
+		selector, err := metav1.LabelSelectorAsSelector(e.budget().Spec.Selector)
+		e.Must(err)
+		for _, index := range []string{"0", "1"} {
+			if selector.Matches(labels.Set{v1alpha1.LabelUID: string(job.UID), v1alpha1.LabelTask: "worker", batch.TaskIndex: index}) {
+				out = append(out, index)
+			}
+		}
+		return out
+	}
+	check.Equal(t, "before", []string{"0", "1"}, protected())
+	e.Clock.SetTime(t0.Add(time.Hour))
+	e.settle()
+	check.Equal(t, "after an hour", []string{"0"}, protected())
+	e.changeNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable, n.Spec.Taints = false, nil })
+	e.settle()
+	check.Equal(t, "when the node takes pods again", []string{"0", "1"}, protected())
+}
+
 // One of somebody else stays as it is, and what has to be done is said.
 func TestABudgetOfSomebodyElse(t *testing.T) {
 	theirs := &policy.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "llm-lockstep"}}
 	e := newEnv(t, moving(), theirs)
-	_, err := e.reconcile()
-	if err == nil || !strings.Contains(err.Error(), "PodDisruptionBudget llm-lockstep: it is not the job's own: delete it") {
-		t.Errorf("the error is %v", err)
-	}
+	result, err := e.reconcile()
+	e.Must(err)
+	check.Equal(t, "is tried again after", minRetry, result.RequeueAfter)
+	has(t, e.Told(), "Warning PodDisruptionBudgetRefused drains may evict ranks before they have moved, since PodDisruptionBudget llm-lockstep cannot be written: it is not this TrainingJob's: delete it")
 	check.Equal(t, "owners", 0, len(e.budget().OwnerReferences))
 	check.Equal(t, "whether the Volcano Job was made all the same", true, slices.ContainsFunc(e.Calls, func(c string) bool { return strings.Contains(c, "llm-1") }))
 }
 
-// A budget that was refused is written by a later pass, and nothing else of the job waits for it.
-func TestABudgetThatIsRefusedIsWrittenAgain(t *testing.T) {
+// One that an earlier TrainingJob of the name has left becomes the job's.
+func TestABudgetOfAnEarlierJob(t *testing.T) {
 	e := newEnv(t, moving())
-	refused := 0
+	e.settle()
+	e.Must(e.API.Delete(t.Context(), e.job()))
+	e.Must(e.API.DeleteAllOf(t.Context(), &batch.Job{}, client.InNamespace(key.Namespace)))
+	again := moving("worker")
+	again.UID = "again"
+	e.Must(e.API.Create(t.Context(), again))
+	e.settle()
+	check.Equal(t, "owner", again.UID, metav1.GetControllerOf(e.budget()).UID)
+	check.Equal(t, "tasks", []string{"worker"}, e.budget().Spec.Selector.MatchExpressions[0].Values)
+	check.Equal(t, "refusals", 0, len(withReason(e.Told(), "PodDisruptionBudgetRefused")))
+}
+
+// A budget that is refused is no error of the manager. It is told now and then, and the budget is tried again.
+func TestABudgetThatIsRefused(t *testing.T) {
+	budgets := schema.GroupResource{Group: policy.GroupName, Resource: "poddisruptionbudgets"}
+	for name, answer := range map[string]error{
+		"by a quota":   apierrors.NewForbidden(budgets, "llm-lockstep", errors.New("exceeded quota: compute")),
+		"by a webhook": apierrors.NewBadRequest(`admission webhook "budgets" denied the request: exceeded quota: compute`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t, moving())
+			refuse := true
+			e.restart(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
+				if _, is := obj.(*policy.PodDisruptionBudget); is && refuse {
+					return answer
+				}
+				return c.Create(ctx, obj, options...)
+			}})
+			tries := func(n int) (told []string) {
+				for range n {
+					_, err := e.reconcile()
+					e.Must(err)
+				}
+				return withReason(e.Told(), "PodDisruptionBudgetRefused")
+			}
+			told := tries(3)
+			check.Equal(t, "events", 1, len(told))
+			has(t, told, "exceeded quota: compute")
+			e.Clock.SetTime(t0.Add(refusalRepeated))
+			check.Equal(t, "events later", 1, len(tries(2)))
+			refuse = false
+			e.settle()
+			check.Equal(t, "whether it is there", true, e.budget() != nil)
+			check.Equal(t, "events then", 0, len(tries(1)))
+		})
+	}
+}
+
+// What is due sooner than the next try of what is refused is not late for it.
+func TestARefusalDelaysNoStep(t *testing.T) {
+	e := running(t)
 	e.restart(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
-		if _, is := obj.(*policy.PodDisruptionBudget); is && refused < 2 {
-			refused++
+		if _, is := obj.(*policy.PodDisruptionBudget); is {
+			return apierrors.NewForbidden(schema.GroupResource{}, obj.GetName(), errors.New("exceeded quota"))
+		}
+		return c.Create(ctx, obj, options...)
+	}})
+	job := e.job()
+	job.Spec.RestartPolicy = moving().Spec.RestartPolicy
+	job.Spec.RestartPolicy.Rules[0].Steps[0].AfterSeconds = 10
+	e.Must(e.API.Update(t.Context(), job))
+	e.changeNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	var waits []time.Duration
+	for range 6 {
+		result, err := e.reconcile()
+		e.Must(err)
+		waits = append(waits, result.RequeueAfter)
+	}
+	check.Equal(t, "is looked at again after", []time.Duration{minRetry, 2 * minRetry, 4 * minRetry, 8 * minRetry, 10 * time.Second, 10 * time.Second}, waits)
+	e.Clock.SetTime(t0.Add(10 * time.Second))
+	_, err := e.reconcile()
+	e.Must(err)
+	check.Equal(t, "the step", v1alpha1.MigratePod, e.job().Status.Incidents[0].Steps[0].Action)
+}
+
+// A budget that could not be written is written by a later pass, and nothing else of the job waits for it.
+func TestABudgetIsTriedAgain(t *testing.T) {
+	e := newEnv(t, moving())
+	failed := 0
+	e.restart(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
+		if _, is := obj.(*policy.PodDisruptionBudget); is && failed < 2 {
+			failed++
 			return errors.New("not now")
 		}
 		return c.Create(ctx, obj, options...)
 	}})
 	for range 2 {
 		if _, err := e.reconcile(); err == nil {
-			t.Error("the refusal is not told")
+			t.Error("the failure is not told")
 		}
 	}
 	check.Equal(t, "attempt meanwhile", int32(1), e.job().Status.Attempt)

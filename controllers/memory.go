@@ -21,9 +21,10 @@ type memory struct {
 
 	written      version   // the last version of the job that this process wrote or read live: nothing is decided on an older one from the cache
 	refused      string    // why the API server refused the Volcano Job, for the condition that says so
-	refusals     int       // of the Volcano Job or the status, in a row
+	refusals     int       // of the Volcano Job, the status or the PodDisruptionBudget, in a row
 	conflicts    int       // in a row
 	unrecorded   time.Time // when users were last told that the status is refused
+	unprotected  time.Time // when users were last told that the PodDisruptionBudget is refused
 	lack         lack
 	unheld       map[string]unheldNode  // nodes that could not be held
 	tried        podMemory[bool]        // left to the scheduler

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
@@ -135,6 +137,22 @@ func addNodes(names map[string]bool, known *topology.Topology, hyperNode string)
 	}
 }
 
+// taintDisrupted is what Karpenter has on the nodes that it removes, in the place of a cordon.
+const taintDisrupted = "karpenter.sh/disrupted"
+
+// cordonedSince is since when a node is cordoned, or being deleted: Karpenter evicts its pods then, and does not note when it added its taint.
+func cordonedSince(node *corev1.Node) (since time.Time) {
+	if node.DeletionTimestamp != nil {
+		since = node.DeletionTimestamp.Time
+	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil {
+			since = instant.Earliest(since, t.TimeAdded.Time)
+		}
+	}
+	return since
+}
+
 func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 	n := gang.Node{
 		Name:          node.Name,
@@ -142,7 +160,8 @@ func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 		Machine:       nodes.MachineOf(node),
 		JoinedTime:    node.CreationTimestamp.Time,
 		Hostname:      node.Labels[corev1.LabelHostname],
-		Unschedulable: node.Spec.Unschedulable,
+		Unschedulable: node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintDisrupted }),
+		CordonedSince: cordonedSince(node),
 		Allocatable:   node.Status.Allocatable,
 	}
 	for _, c := range node.Status.Conditions {

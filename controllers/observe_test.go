@@ -15,6 +15,7 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -247,6 +248,7 @@ func TestNodeOf(t *testing.T) {
 			{Key: "hold.lockstep.dev/mine", Value: "100", Effect: corev1.TaintEffectNoSchedule},
 			{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule},
 			{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute},
+			{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(t0))},
 		}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")}, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue},
@@ -254,9 +256,9 @@ func TestNodeOf(t *testing.T) {
 		}},
 	}
 	want := gang.Node{
-		Name: "n1", Hostname: "host-1", Unschedulable: true, Hold: "100", OutOfService: true, SilentSince: t0,
+		Name: "n1", Hostname: "host-1", Unschedulable: true, CordonedSince: t0, Hold: "100", OutOfService: true, SilentSince: t0,
 		Allocatable: corev1.ResourceList{gpu: resource.MustParse("8")},
-		Taints:      []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}},
+		Taints:      []corev1.Taint{{Key: "hold.lockstep.dev/other", Value: "200", Effect: corev1.TaintEffectNoSchedule}, node.Spec.Taints[3]},
 	}
 	if diff := cmp.Diff(want, nodeOf(node, "hold.lockstep.dev/mine")); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
@@ -269,6 +271,21 @@ func TestNodeOf(t *testing.T) {
 	if !nodeOf(node, "").Ready {
 		t.Error("not ready")
 	}
+}
+
+// Karpenter evicts from a node that it has tainted, and deleted. It notes the time of the deletion alone.
+func TestANodeThatKarpenterRemovesIsCordoned(t *testing.T) {
+	node := fakeapi.Node("n1")
+	node.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
+	n := nodeOf(node, "")
+	check.Equal(t, "once it is tainted", true, n.Unschedulable)
+	check.Equal(t, "taints", node.Spec.Taints, n.Taints)
+	check.Equal(t, "since", time.Time{}, n.CordonedSince)
+	node.DeletionTimestamp = new(metav1.NewTime(t0))
+	check.Equal(t, "since, once it is deleted", t0, nodeOf(node, "").CordonedSince)
+	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(t0.Add(-time.Minute)))}
+	node.Spec.Taints = append(node.Spec.Taints, cordon)
+	check.Equal(t, "since, where it was cordoned before", t0.Add(-time.Minute), nodeOf(node, "").CordonedSince)
 }
 
 func TestTheStateOfAQueue(t *testing.T) {

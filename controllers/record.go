@@ -39,13 +39,13 @@ func isTooLarge(err error) bool {
 		strings.Contains(err.Error(), "trying to send message larger than max")
 }
 
-// refusedStatusEvery is the least time between two events about one job whose status is refused.
-const refusedStatusEvery = 10 * time.Minute
+// refusalRepeated is the least time between two events about one thing of a job that is refused.
+const refusalRepeated = 10 * time.Minute
 
 // reportRefusedStatus tells of a status that cannot be written: nothing is done for the job until one can.
 func (r *TrainingJobReconciler) reportRefusedStatus(job *v1alpha1.TrainingJob, why error) {
 	refusedStatuses.WithLabelValues(job.Namespace, queueLabel(job)).Inc()
-	if m, now := r.memoryOf(job), r.Clock.Now(); now.Sub(m.unrecorded) >= refusedStatusEvery {
+	if m, now := r.memoryOf(job), r.Clock.Now(); now.Sub(m.unrecorded) >= refusalRepeated {
 		m.unrecorded = now
 		r.tell(job, corev1.EventTypeWarning, "StatusRefused", "Record",
 			"the job is not managed until its status can be written: "+cut(why.Error(), maxRefusal/2))

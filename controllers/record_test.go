@@ -50,7 +50,7 @@ func TestAStatusThatCannotBeWrittenIsReported(t *testing.T) {
 			check.Equal(t, "events", 1, len(events))
 			has(t, events, "Warning StatusRefused the job is not managed until its status can be written: record status: ")
 			has(t, events, answer.Error()[:40])
-			e.Clock.SetTime(t0.Add(refusedStatusEvery))
+			e.Clock.SetTime(t0.Add(refusalRepeated))
 			tries(2)
 			check.Equal(t, "events later", 1, len(e.Told()))
 			check.Equal(t, "counted", map[string][2]float64{"research research": {5}}, told(t, refusedStatuses))

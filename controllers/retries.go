@@ -9,8 +9,8 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 )
 
-// refusedError is an error that is the job's: the API server refuses its Volcano Job or its status. The job's status or an event tells
-// why.
+// refusedError is an error that is the job's: the API server refuses its Volcano Job, its status or its PodDisruptionBudget. The job's
+// status or an event tells why.
 type refusedError struct{ error }
 
 func (e refusedError) Unwrap() error { return e.error }

@@ -254,7 +254,7 @@ func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index, value string)
 func nodeMatters(before, after *corev1.Node) bool {
 	was, is := nodeOf(before, ""), nodeOf(after, "")
 	return was.UID != is.UID || was.Machine != is.Machine || was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
-		!slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
+		!was.CordonedSince.Equal(is.CordonedSince) || !slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
 }
 
 func taintKeys(taints []corev1.Taint) []string {

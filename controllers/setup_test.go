@@ -179,6 +179,7 @@ func TestNodeChanges(t *testing.T) {
 		"cordoned":       {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true, false},
 		"held":           {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: holdKeyOfJob, Value: "1"}} }, true, false},
 		"out of service": {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }, true, false},
+		"deleted":        {func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.NewTime(t0)) }, true, false},
 		"another rack":   {func(n *corev1.Node) { n.Labels = map[string]string{"rack": "b"} }, true, true},
 	}
 	for name, tc := range tests {

@@ -85,11 +85,19 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	}
 	if n := inARow(&m.refusals, isRefused(err)); n > 0 {
 		log.FromContext(ctx).V(1).Info("What the job asks for is refused", "error", err.Error())
-		return ctrl.Result{RequeueAfter: retryAfter(n)}, nil
+		retry := retryAfter(n)
+		if result.RequeueAfter > 0 {
+			retry = min(retry, result.RequeueAfter)
+		}
+		return ctrl.Result{RequeueAfter: retry}, nil
 	}
-	return result, err
+	if err != nil {
+		return ctrl.Result{}, err // controller-runtime has times of its own for errors
+	}
+	return result, nil
 }
 
+// step is one pass. Beside an error of what it did it returns when it is due next.
 func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ ctrl.Result, err error) {
 	job := &v1alpha1.TrainingJob{}
 	if err := r.Get(ctx, req.NamespacedName, job); err != nil {
@@ -127,12 +135,12 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 		}
 		r.report(o, &decision.Status)
 	}
-	if err := r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
-		return ctrl.Result{}, fmt.Errorf("act: %w", err)
+	if err = r.act(pass.Stage(ctx, tracing.Act), job, o, &decision.Status); err != nil {
+		err = fmt.Errorf("act: %w", err)
 	}
 	next := instant.Earliest(decision.Next, r.reportSilence(o), m.unheldRetry())
 	if next.IsZero() {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: max(next.Sub(o.Now), writes.MinRequeue)}, nil
+	return ctrl.Result{RequeueAfter: max(next.Sub(o.Now), writes.MinRequeue)}, err
 }

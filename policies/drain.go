@@ -4,9 +4,8 @@ package policies
 
 import (
 	"slices"
+	"strconv"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -17,18 +16,25 @@ import (
 // drainWaits is for how long after the cordon of a node a job may keep its pods there from eviction.
 const drainWaits = time.Hour
 
-// Protection is which pods of a job a PodDisruptionBudget keeps from eviction: those of some tasks, or none.
-type Protection struct{ Tasks []string }
+// Protection is which pods of a job a PodDisruptionBudget keeps from eviction.
+type Protection struct {
+	// Tasks of the pods; empty for no pods.
+	Tasks []string
+	// Except pods with these indexes, which Volcano has given them. A budget selects pods by labels, and no label has both the task and the index.
+	Except []string
+}
 
 // protection is what the PodDisruptionBudget of the job should keep from eviction; nil where it does so already.
 func (j job) protection(s *v1alpha1.TrainingJobStatus) *Protection {
-	if tasks := j.protected(s); !slices.Equal(tasks, j.ProtectedTasks) {
-		return &Protection{tasks}
+	p := Protection{Tasks: j.protected(s)}
+	p.Except = j.waitedTooLong(p.Tasks)
+	if slices.Equal(p.Tasks, j.ProtectedTasks) && slices.Equal(p.Except, j.UnprotectedIndexes) {
+		return nil
 	}
-	return nil
+	return &p
 }
 
-// protected are the tasks whose ranks a rule moves from cordoned nodes. There is none while a drain has waited for too long.
+// protected are the tasks whose ranks a rule moves from cordoned nodes.
 func (j job) protected(s *v1alpha1.TrainingJobStatus) (tasks []string) {
 	if j.stopped(s) || j.DryRun {
 		return nil
@@ -41,33 +47,36 @@ func (j job) protected(s *v1alpha1.TrainingJobStatus) (tasks []string) {
 		}
 	}
 	slices.Sort(tasks)
-	if until := j.drainWaitsUntil(tasks); !until.IsZero() && !until.After(j.Now) {
-		return nil
-	}
 	return tasks
 }
 
-// nextProtection is when a drain will have waited for too long; zero for never.
-func (j job) nextProtection() time.Time {
-	if until := j.drainWaitsUntil(j.ProtectedTasks); until.After(j.Now) {
-		return until
+// waitedTooLong are the indexes of the pods of some tasks that the drains of their nodes have waited for too long.
+func (j job) waitedTooLong(tasks []string) (indexes []string) {
+	for i := range j.Pods {
+		if until := j.drainWaitsUntil(&j.Pods[i], tasks); !until.IsZero() && !until.After(j.Now) {
+			indexes = append(indexes, strconv.Itoa(int(j.Pods[i].Slot.Index)))
+		}
 	}
-	return time.Time{}
+	slices.Sort(indexes)
+	return slices.Compact(indexes)
 }
 
-// drainWaitsUntil is until when the drain of a node with ranks of some tasks may be kept waiting, of the first such node; zero for none, and where it is not
-// known since when a node is cordoned: the control plane notes that a moment later, by a taint.
-func (j job) drainWaitsUntil(tasks []string) (until time.Time) {
+// nextProtection is when the next drain will have waited for too long; zero for never.
+func (j job) nextProtection() (next time.Time) {
 	for i := range j.Pods {
-		p := &j.Pods[i]
-		if p.Spare || p.Finished() || !slices.Contains(tasks, p.Task) {
-			continue
-		}
-		for _, taint := range j.Nodes[p.Node].Taints {
-			if taint.Key == corev1.TaintNodeUnschedulable && taint.TimeAdded != nil {
-				until = instant.Earliest(until, taint.TimeAdded.Add(drainWaits))
-			}
+		if until := j.drainWaitsUntil(&j.Pods[i], j.ProtectedTasks); until.After(j.Now) {
+			next = instant.Earliest(next, until)
 		}
 	}
-	return until
+	return next
+}
+
+// drainWaitsUntil is until when a pod of some tasks may keep the drain of its node waiting. It is zero for a pod that is no rank of them, and where it is
+// not known since when the node is cordoned: the control plane notes that a moment later, by a taint.
+func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
+	since := j.Nodes[p.Node].CordonedSince
+	if p.Spare || p.Finished() || since.IsZero() || !slices.Contains(tasks, p.Task) {
+		return time.Time{}
+	}
+	return since.Add(drainWaits)
 }

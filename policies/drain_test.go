@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -20,8 +17,7 @@ var maintained = rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.Mi
 // cordon cordons a node, as the control plane shows it in the end.
 func (s *scene) cordon(name string) {
 	s.node(name, func(n *gang.Node) {
-		n.Unschedulable = true
-		n.Taints = append(n.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(s.Now))})
+		n.Unschedulable, n.CordonedSince = true, s.Now
 	})
 }
 
@@ -68,7 +64,7 @@ func TestACordonThatEndsMovesNobody(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 60))))).started().placed()
 	s.cordon("n01")
 	s.decide()
-	s.node("n01", func(n *gang.Node) { n.Unschedulable, n.Taints = false, nil })
+	s.node("n01", func(n *gang.Node) { n.Unschedulable, n.CordonedSince = false, time.Time{} })
 	s.after(time.Second).decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	check.Equal(t, "deleted", 0, len(s.deleted()))
@@ -172,7 +168,7 @@ func TestWhatIsKeptFromEviction(t *testing.T) {
 	}
 	s := job(rule("maintenance", on(v1alpha1.NodeCordoned), ofTasks("worker"), step(v1alpha1.MigratePod, 3600)), atOnce)
 	s.decide()
-	check.Equal(t, "tasks", &Protection{[]string{"worker"}}, s.plan().Protect)
+	check.Equal(t, "tasks", &Protection{Tasks: []string{"worker"}}, s.plan().Protect)
 	s.ProtectedTasks = []string{"worker"}
 	check.Equal(t, "as it is", (*Protection)(nil), s.plan().Protect)
 	s.cordon(s.Pods[3].Node) // of the other task
@@ -183,7 +179,7 @@ func TestWhatIsKeptFromEviction(t *testing.T) {
 	check.Equal(t, "from the cordon", (*Protection)(nil), s.plan().Protect)
 	check.Equal(t, "next", s.Now.Add(time.Hour), d.Next)
 	s.Now = d.Next
-	check.Equal(t, "after an hour", &Protection{}, s.plan().Protect)
+	check.Equal(t, "after an hour", &Protection{Tasks: []string{"worker"}, Except: []string{"1"}}, s.plan().Protect)
 
 	for name, other := range map[string]*scene{"no rule": job(atOnce), "a rule that does nothing": job(rule("left-alone", on(v1alpha1.NodeCordoned), step(v1alpha1.Ignore, 0)))} {
 		other.decide()
@@ -196,6 +192,27 @@ func TestWhatIsKeptFromEviction(t *testing.T) {
 	check.Equal(t, "in a dry run", &Protection{}, s.plan().Protect)
 	s = job(maintained)
 	s.ProtectedTasks = []string{"eval", "worker"}
+	s.Job.Spec.Suspend = true
+	check.Equal(t, "suspended", &Protection{}, s.plan().Protect)
+}
+
+// A drain that has waited for too long takes the protection from the ranks on its node, and from those of their indexes. Others keep it for their own hour.
+func TestADrainThatWaitedTooLong(t *testing.T) {
+	slow := rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 24*3600))
+	s := aScene(aJob().tasks(task("worker", 3), task("eval", 1)).policy(withRules(slow, atOnce))).started().placed()
+	s.ProtectedTasks = []string{"eval", "worker"}
+	s.cordon("n01")
+	s.after(time.Minute).cordon("n02")
+	s.after(time.Hour - time.Minute)
+	check.Equal(t, "next", s.Now.Add(time.Minute), s.decide().Next)
+	check.Equal(t, "the first", &Protection{Tasks: []string{"eval", "worker"}, Except: []string{"1"}}, s.plan().Protect)
+	s.UnprotectedIndexes = []string{"1"}
+	check.Equal(t, "as it is", (*Protection)(nil), s.plan().Protect)
+	s.after(time.Minute).decide()
+	check.Equal(t, "both", &Protection{Tasks: []string{"eval", "worker"}, Except: []string{"1", "2"}}, s.plan().Protect)
+	s.node("n01", func(n *gang.Node) { n.Unschedulable, n.CordonedSince = false, time.Time{} })
+	s.decide()
+	check.Equal(t, "once the first takes pods again", []string{"2"}, s.plan().Protect.Except)
 	s.Job.Spec.Suspend = true
 	check.Equal(t, "suspended", &Protection{}, s.plan().Protect)
 }

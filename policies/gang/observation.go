@@ -75,6 +75,8 @@ type Observation struct {
 	QueueMissing bool
 	// ProtectedTasks are those whose pods the job's PodDisruptionBudget keeps from eviction, sorted.
 	ProtectedTasks []string
+	// UnprotectedIndexes are the indexes of pods that it leaves out, in each of these tasks, sorted as text.
+	UnprotectedIndexes []string
 	// Refused is why the API server last refused the Volcano Job; empty where it did not.
 	Refused string
 }
@@ -294,8 +296,10 @@ type Node struct {
 	SilentSince time.Time
 	// SilentSeen is since when the observer has seen that; zero where that is not known. SilentSince may be by another clock.
 	SilentSeen time.Time
-	// Unschedulable is true on a cordoned node.
+	// Unschedulable is true on a cordoned node, and on one that Karpenter removes.
 	Unschedulable bool
+	// CordonedSince is since when the node is cordoned, or being deleted, to the second; zero where that is not known.
+	CordonedSince time.Time
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.
 	Ill bool
 	// AwaitsReport reports whether the node has a health agent that has not told since the node joined that it can judge the node.
