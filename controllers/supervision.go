@@ -198,7 +198,7 @@ func heard(pods []gang.Pod, plan *policies.Plan) map[types.UID]bool {
 // order tells the supervisors of a job what the plan says, starts no program of an earlier attempt or incarnation, and refuses those of pods whose nodes are dead: should one come back, its
 // rank has another pod.
 func (a *actor) order(plan *policies.Plan) {
-	if a.Supervision == nil {
+	if a.Supervision == nil || a.job.Spec.Supervisor == nil {
 		return
 	}
 	hub, job := a.Supervision.Hub, supervisors.JobOf(a.job)
