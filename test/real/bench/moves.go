@@ -52,6 +52,9 @@ const (
 	wellFabric        = 2
 )
 
+// manyMayBeIll keeps the breaker closed: a link of each gang degrades, one after the other.
+const manyMayBeIll = `{"spec": {"breaker": {"job": {"percent": 100}, "hyperNode": {"percent": 100}}}}`
+
 // callers take their ranks from one node each, so that none leaves a node that another has: the first two one rank, the drain all.
 func (b *bench) callers(states map[string]*dcgmsim.State) []caller {
 	last := func(pods map[int]corev1.Pod, node string) []int { all := on(pods, node); return all[len(all)-1:] }
@@ -120,6 +123,9 @@ func (b *bench) moves(ctx context.Context, o *options) (all []move, differ strin
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
+	if _, err := b.ground.Kubectl(ctx, "patch", "healthpolicy", "cluster", "--type=merge", "--patch", manyMayBeIll); err != nil {
+		return nil, "", err
+	}
 	for _, state := range states {
 		for gpu := range gpusPerNode {
 			state.SetField(dcgmsim.GPU, gpu, fabricHealth, wellFabric)
