@@ -184,11 +184,11 @@ func programOf(job *v1alpha1.TrainingJob, task string) string {
 	return ""
 }
 
-// heard are the pods whose last reports count: all, but those that have ended where the job has no order any more.
-func heard(pods []gang.Pod, plan *policies.Plan) map[types.UID]bool {
+// heard are the pods whose last reports count: all, but those that have ended where the job has no order any more, and none of a job without supervisors.
+func heard(job *v1alpha1.TrainingJob, pods []gang.Pod, plan *policies.Plan) map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for i := range pods {
-		if plan.Order != nil || !pods[i].Finished() {
+		if job.Spec.Supervisor != nil && (plan.Order != nil || !pods[i].Finished()) {
 			out[types.UID(pods[i].UID)] = true
 		}
 	}
@@ -198,11 +198,11 @@ func heard(pods []gang.Pod, plan *policies.Plan) map[types.UID]bool {
 // order tells the supervisors of a job what the plan says, starts no program of an earlier attempt or incarnation, and refuses those of pods whose nodes are dead: should one come back, its
 // rank has another pod.
 func (a *actor) order(plan *policies.Plan) {
-	if a.Supervision == nil || a.job.Spec.Supervisor == nil {
+	if a.Supervision == nil {
 		return
 	}
 	hub, job := a.Supervision.Hub, supervisors.JobOf(a.job)
-	hub.Keep(job, heard(a.seen.Pods, plan))
+	hub.Keep(job, heard(a.job, a.seen.Pods, plan))
 	if plan.Order == nil {
 		return
 	}

@@ -66,9 +66,12 @@ func TestWhatProgramsSay(t *testing.T) {
 
 // Nothing is decided by what pods have said that have ended, where the supervisors of their job are told nothing.
 func TestWhoseReportsAreKept(t *testing.T) {
+	job := aJob()
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
 	pods := []gang.Pod{{UID: "runs", Phase: corev1.PodRunning}, {UID: "succeeded", Phase: corev1.PodSucceeded}, {UID: "failed", Phase: corev1.PodFailed}}
-	check.Equal(t, "with an order", map[types.UID]bool{"runs": true, "succeeded": true, "failed": true}, heard(pods, &policies.Plan{Order: &policies.Order{}}))
-	check.Equal(t, "without one", map[types.UID]bool{"runs": true}, heard(pods, &policies.Plan{}))
+	check.Equal(t, "with an order", map[types.UID]bool{"runs": true, "succeeded": true, "failed": true}, heard(job, pods, &policies.Plan{Order: &policies.Order{}}))
+	check.Equal(t, "without one", map[types.UID]bool{"runs": true}, heard(job, pods, &policies.Plan{}))
+	check.Equal(t, "without supervisors", map[types.UID]bool{}, heard(aJob(), pods, &policies.Plan{Order: &policies.Order{}}))
 }
 
 func TestTheEnvironmentOfAPlace(t *testing.T) {

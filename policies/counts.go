@@ -61,15 +61,21 @@ func (j job) ready(s *v1alpha1.TrainingJobStatus) int32 {
 }
 
 // tally counts a rank. One whose pod is of an earlier incarnation is not ready, even while the pod is still there. A spare that takes over has no program that could be ready: it
-// counts while it has a node.
+// counts while it has a good node.
 func (j job) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang.Rank) {
 	task, spare := strings.CutSuffix(r.Task, v1alpha1.SpareSuffix)
 	switch state := j.State(s, r); {
-	case state == gang.Impaired, state == gang.Working, state == gang.Bound && spare && j.TakesOver(task):
+	case state == gang.Impaired, state == gang.Working, spare && j.TakesOver(task) && j.hasGoodNode(s, r):
 		t.Ready++
 	case state == gang.Succeeded:
 		t.Succeeded++
 	}
+}
+
+// hasGoodNode reports whether the pod of a rank or a spare may run where it is.
+func (j job) hasGoodNode(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
+	p := j.Pod(r)
+	return p != nil && !p.Finished() && !p.Deleting && j.Places(s).Usable(p.Node, p.Task)
 }
 
 // completing is the number of ranks that are neither ready nor have succeeded, and are about to: their programs have ended well.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 	"github.com/lockstep-dev/lockstep/test/check"
@@ -343,12 +342,11 @@ func TestWhatAnExclusionSays(t *testing.T) {
 	s.decide()
 	check.Equal(t, "excluded", []string{"n01"}, s.excluded())
 	s.status().Placement.HyperNode = ""
-	w := incident.ViewOf(&s.Observation, s.status())
-	check.Equal(t, "avoided", []string{"host-n01"}, w.Rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided", []string{"host-n01"}, s.forSpare().NotIn)
 	s.node("n01", func(n *gang.Node) { n.Hostname = "renamed" })
-	check.Equal(t, "avoided, renamed", []string{"renamed"}, w.Rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided, renamed", []string{"renamed"}, s.forSpare().NotIn)
 	s.lose("n01")
-	check.Equal(t, "avoided, gone", []string{"host-n01"}, w.Rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided, gone", []string{"host-n01"}, s.forSpare().NotIn)
 	s.status().ExcludedNodes[0].Hostname = ""
-	check.Equal(t, "avoided, never seen", nil, w.Rooms(s.status()).ForSpare("worker").NotIn)
+	check.Equal(t, "avoided, never seen", nil, s.forSpare().NotIn)
 }

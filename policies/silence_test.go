@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -168,8 +167,7 @@ func TestAnExclusionForHealthStaysWithTheMachine(t *testing.T) {
 			}
 			check.Equal(t, "kept from", tc.want, kept)
 			s.status().Placement.HyperNode = ""
-			w := incident.ViewOf(&s.Observation, s.status())
-			check.Equal(t, "kept from, without a home", tc.want, w.Rooms(s.status()).ForSpare("worker").NotIn)
+			check.Equal(t, "kept from, without a home", tc.want, s.forSpare().NotIn)
 		})
 	}
 }

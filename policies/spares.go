@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -28,20 +29,27 @@ func (j job) sparesOver(s *v1alpha1.TrainingJobStatus) []*gang.Pod {
 }
 
 // spareLifts are the placeholders that may look for a node: while all is well and no rank
-// looks for one, in what home has beyond the ranks' own nodes.
+// looks for one, in what home has beyond the ranks' own nodes. Beside ranks one of them looks at a time: where one is, the next one may have no room.
 func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 	if s.Placement == nil || incident.AnyOpen(s) || j.VolcanoJob == nil || j.CountBound(s) < gang.Replicas(j.Effective) {
 		return nil
 	}
 	var out []Lift
 	rooms, alive := j.Rooms(s), sync.OnceValue(func() map[gang.Rank]bool { return j.alive(s) })
+	looking := slices.ContainsFunc(j.Pods, func(p gang.Pod) bool { return p.Spare && p.Node == "" && !p.Gated && !p.Deleting && !p.Finished() })
 	for i := range j.Effective.Spec.Tasks {
 		task := j.Effective.Spec.Tasks[i].Name
-		target := sync.OnceValue(func() placement.Target { return rooms.ForSpare(task) })
+		target := sync.OnceValues(func() (placement.Target, bool) { return rooms.ForSpare(task) })
 		j.EachSpare(task, func(r gang.Rank, p *gang.Pod) {
-			if p != nil && p.Gated && !p.Deleting && !alive()[r] && !target().None() {
-				out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: target(), Annotations: j.lifeOf(s, r)})
+			if p == nil || !p.Gated || p.Deleting || alive()[r] {
+				return
 			}
+			to, beside := target()
+			if to.None() || (beside && looking) {
+				return
+			}
+			looking = looking || beside
+			out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: to, Annotations: j.lifeOf(s, r)})
 		})
 	}
 	return out

@@ -79,6 +79,10 @@ func TestASpareThatTakesOverCountsWhileItHasANode(t *testing.T) {
 	s.Pods[3].Node, s.Pods[3].Phase, s.Pods[3].Process = "", "Pending", nil
 	s.decide()
 	check.Equal(t, "one has", int32(1), gang.ReadySpares(s.status(), &s.Job.Spec.Tasks[0]))
+	s.node("n04", func(n *gang.Node) { n.Ready = false })
+	s.decide()
+	check.Equal(t, "one whose node is not ready", int32(0), gang.ReadySpares(s.status(), &s.Job.Spec.Tasks[0]))
+	s.node("n04", func(n *gang.Node) { n.Ready = true })
 	s.Job.Spec.Supervisor.TakeOver = nil
 	s.decide()
 	check.Equal(t, "one that sleeps and is not ready", int32(0), gang.ReadySpares(s.status(), &s.Job.Spec.Tasks[0]))

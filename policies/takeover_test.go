@@ -9,10 +9,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
+	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -428,6 +430,7 @@ func TestTheHostnameOfATakenOverMaster(t *testing.T) {
 
 // A spare that takes over goes beside ranks where no other node of home has room for it: once spares have taken over on all of these, the next ones would wait for good.
 func TestASpareThatTakesOverGoesBesideRanks(t *testing.T) {
+	all := []string{"host-n00", "host-n01", "host-n02", "host-n03", "host-n04", "host-n05"} // which the scheduler passes over where they are full
 	for name, tc := range map[string]struct {
 		change  func(*scene)
 		sleeps  bool
@@ -435,13 +438,24 @@ func TestASpareThatTakesOverGoesBesideRanks(t *testing.T) {
 		nowhere bool
 	}{
 		"others have room":        {change: func(*scene) {}, in: []string{"host-n03", "host-n04", "host-n05"}},
-		"others have none":        {change: func(s *scene) { s.full("n03", "n04", "n05") }, in: []string{"host-n00", "host-n02"}},
-		"others cannot be used":   {change: func(s *scene) { s.notReady("n03", "n04", "n05") }, in: []string{"host-n00", "host-n02", "host-n03", "host-n04", "host-n05"}},
+		"others have none":        {change: func(s *scene) { s.full("n03", "n04", "n05") }, in: all},
+		"others cannot be used":   {change: func(s *scene) { s.notReady("n03", "n04", "n05") }, in: all},
 		"no node has any":         {change: func(s *scene) { s.full("n00", "n01", "n02", "n03", "n04", "n05") }, in: []string{"host-n03", "host-n04", "host-n05"}},
 		"none is good":            {change: func(s *scene) { s.notReady("n00", "n01", "n02", "n03", "n04", "n05") }, nowhere: true},
 		"one that does not":       {change: func(s *scene) { s.full("n03", "n04", "n05") }, sleeps: true, in: []string{"host-n03", "host-n04", "host-n05"}},
 		"nothing is asked for":    {change: func(s *scene) { s.notReady("n03", "n04", "n05"); s.Requests = nil }, nowhere: true},
-		"others' pods have ended": {change: func(s *scene) { s.full("n03", "n04", "n05"); s.Pods[len(s.Pods)-1].Phase = corev1.PodSucceeded }, in: []string{"host-n05"}},
+		"others' pods have ended": {change: func(s *scene) { s.full("n03", "n04", "n05"); s.Pods[len(s.Pods)-1].Phase = corev1.PodSucceeded }, in: []string{"host-n03", "host-n04", "host-n05"}},
+		"memory is what is full": {change: func(s *scene) {
+			s.notReady("n03", "n04", "n05")
+			s.Requests["worker"] = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")} // of which a pod's own requests do not tell
+			for _, node := range []string{"n00", "n01", "n02"} {
+				s.node(node, func(n *gang.Node) { n.Allocatable = s.Requests["worker"] })
+			}
+		}, nowhere: true},
+		"devices are claimed": {change: func(s *scene) {
+			s.notReady("n03", "n04", "n05")
+			s.Job.Spec.Tasks[0].Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+		}, nowhere: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := warm(1)
@@ -451,13 +465,42 @@ func TestASpareThatTakesOverGoesBesideRanks(t *testing.T) {
 				s.Job.Spec.Supervisor.TakeOver = nil
 			}
 			tc.change(s)
-			target := incident.ViewOf(&s.Observation, s.status()).Rooms(s.status()).ForSpare("worker")
+			target := s.forSpare()
 			check.Equal(t, "nowhere", tc.nowhere, target.None())
 			if !tc.nowhere {
 				check.Equal(t, "nodes", tc.in, target.In)
 			}
 		})
 	}
+}
+
+// Where there is room for one, the next one would wait for the node of a rank.
+func TestOneSpareAtATimeGoesBesideRanks(t *testing.T) {
+	s := warm(2)
+	s.Requests["worker"] = gpus(gpusPerNode / 2)
+	gate := func(i int) {
+		p := &s.Pods[i]
+		p.Node, p.Phase, p.Process, p.Gated, p.Ready = "", corev1.PodPending, nil, true, false
+	}
+	gate(3)
+	gate(4)
+	s.decide()
+	check.Equal(t, "lifted where other nodes have room", 2, len(s.plan().Lift))
+	s.notReady("n03", "n04", "n05")
+	s.decide()
+	check.Equal(t, "lifted beside ranks", 1, len(s.plan().Lift))
+	s.Pods[3].Gated = false
+	s.decide()
+	check.Equal(t, "lifted while one looks", 0, len(s.plan().Lift))
+	s.bind(3, "n00")
+	s.decide()
+	check.Equal(t, "lifted then", 1, len(s.plan().Lift))
+}
+
+// forSpare is where a spare of the workers may go.
+func (s *scene) forSpare() placement.Target {
+	to, _ := incident.ViewOf(&s.Observation, s.status()).Rooms(s.status()).ForSpare("worker")
+	return to
 }
 
 // full adds a pod of the job on each node that leaves no room there.

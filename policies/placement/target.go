@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -43,25 +44,23 @@ func (m *Rooms) ForRank(r gang.Rank) Target {
 
 // ForSpare is where a spare of a task may go: to home's nodes without ranks, which no lost node takes along. One that takes over may go beside ranks where
 // the job's own pods leave room only there: it serves the ranks of other nodes.
-func (m *Rooms) ForSpare(task string) Target {
+func (m *Rooms) ForSpare(task string) (to Target, beside bool) {
 	home := m.s.Placement.HyperNode
 	if home == "" {
-		return Target{NotIn: m.away()}
+		return Target{NotIn: m.away()}, false
 	}
 	free := m.freeIn(home, task)
 	beyond := free.without(m.lived())
-	if m.TakesOver(task) && len(m.Requests[task]) > 0 {
+	if m.TakesOver(task) {
 		full := m.full(task)
-		for _, nodes := range []freeNodes{beyond, free} {
-			if roomy := nodes.without(full); len(roomy.good) > 0 {
-				return roomy.target()
-			}
+		if len(beyond.without(full).good) == 0 && len(free.without(full).good) > 0 {
+			return free.target(), true
 		}
 	}
-	return beyond.target()
+	return beyond.target(), false
 }
 
-// full are the hostnames of nodes on which the job's own pods leave no room for one more of a task.
+// full are the hostnames of nodes on which the job's own pods leave no room for one more of a task, or may leave none: of claims it is not known.
 func (m *Rooms) full(task string) map[string]bool {
 	taken := map[string][]*gang.Pod{}
 	for i := range m.Pods {
@@ -69,26 +68,28 @@ func (m *Rooms) full(task string) map[string]bool {
 			taken[p.Node] = append(taken[p.Node], p)
 		}
 	}
+	asked := m.Requests[task]
+	unknown := len(asked) == 0 || len(m.Task(task).Template.Spec.ResourceClaims) > 0
 	full := map[string]bool{}
 	for name, node := range m.Nodes {
-		for resource, asked := range m.Requests[task] {
-			sum := asked.DeepCopy()
+		full[node.Hostname] = unknown
+		for kind, one := range asked {
+			sum := one.DeepCopy()
 			for _, p := range taken[name] {
-				sum.Add(m.requestsOf(p)[resource])
+				sum.Add(m.takenBy(p, kind))
 			}
-			allocatable := node.Allocatable[resource]
-			full[node.Hostname] = full[node.Hostname] || sum.Cmp(allocatable) > 0
+			full[node.Hostname] = full[node.Hostname] || sum.Cmp(node.Allocatable[kind]) > 0
 		}
 	}
 	return full
 }
 
-// requestsOf is what a pod takes of its node: what its template asks for, where its own is not known.
-func (m *Rooms) requestsOf(p *gang.Pod) corev1.ResourceList {
-	if p.Requests != nil {
-		return p.Requests
+// takenBy is what a pod takes of its node: what its template asks for, where its own requests do not say.
+func (m *Rooms) takenBy(p *gang.Pod, name corev1.ResourceName) resource.Quantity {
+	if own, known := p.Requests[name]; known {
+		return own
 	}
-	return m.Requests[p.Task]
+	return m.Requests[p.Task][name]
 }
 
 // ReturnsOnly reports whether the one node to which a pod may go is that of its rank, and is good.
