@@ -36,7 +36,7 @@ func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 	}
 	var out []Lift
 	rooms, alive := j.Rooms(s), sync.OnceValue(func() map[gang.Rank]bool { return j.alive(s) })
-	looking := slices.ContainsFunc(j.Pods, func(p gang.Pod) bool { return p.Spare && p.Node == "" && !p.Gated && !p.Deleting && !p.Finished() })
+	looking := j.spareLooks()
 	for i := range j.Effective.Spec.Tasks {
 		task := j.Effective.Spec.Tasks[i].Name
 		target := sync.OnceValues(func() (placement.Target, bool) { return rooms.ForSpare(task) })
@@ -53,4 +53,11 @@ func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 		})
 	}
 	return out
+}
+
+// spareLooks reports whether a spare looks for a node.
+func (j job) spareLooks() bool {
+	return slices.ContainsFunc(j.Pods, func(p gang.Pod) bool {
+		return p.Spare && p.Node == "" && !p.Gated && !p.Deleting && !p.Finished()
+	})
 }
