@@ -3,7 +3,6 @@
 package policies
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -36,7 +35,8 @@ func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 	}
 	var out []Lift
 	rooms, alive := j.Rooms(s), sync.OnceValue(func() map[gang.Rank]bool { return j.alive(s) })
-	looking := j.spareLooks()
+	looks := sync.OnceValue(j.spareLooks)
+	var besides bool
 	for i := range j.Effective.Spec.Tasks {
 		task := j.Effective.Spec.Tasks[i].Name
 		target := sync.OnceValues(func() (placement.Target, bool) { return rooms.ForSpare(task) })
@@ -45,10 +45,10 @@ func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 				return
 			}
 			to, beside := target()
-			if to.None() || (beside && looking) {
+			if to.None() || (beside && (besides || looks())) {
 				return
 			}
-			looking = looking || beside
+			besides = beside
 			out = append(out, Lift{Pod: p.Name, UID: p.UID, Target: to, Annotations: j.lifeOf(s, r)})
 		})
 	}
@@ -57,7 +57,10 @@ func (j job) spareLifts(s *v1alpha1.TrainingJobStatus) []Lift {
 
 // spareLooks reports whether a spare looks for a node.
 func (j job) spareLooks() bool {
-	return slices.ContainsFunc(j.Pods, func(p gang.Pod) bool {
-		return p.Spare && p.Node == "" && !p.Gated && !p.Deleting && !p.Finished()
-	})
+	for i := range j.Pods {
+		if p := &j.Pods[i]; p.Spare && p.Node == "" && !p.Gated && !p.Deleting && !p.Finished() {
+			return true
+		}
+	}
+	return false
 }
