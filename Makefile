@@ -288,7 +288,7 @@ test-takeovers: prereqs prereqs-real cluster-binaries node-binaries ## as root: 
 	go run ./test/real/bench -kills=0 -runs=0 -readme=docs/benchmarks.md -record=test/real/takeovers.json $(BENCH)
 
 .PHONY: test-moves
-test-moves: prereqs prereqs-real cluster-binaries node-binaries ## as root: have one of 24 ranks moved that train well, by each who may ask for that, and write each move into test/real/moves.json: 5 minutes
+test-moves: prereqs prereqs-real cluster-binaries node-binaries ## as root: move healthy ranks of a gang of 24 by migrate, a degraded link and a drain, and write each move into test/real/moves.json: 5 minutes
 	go run ./test/real/bench -kills=0 -runs=0 -losses=0 -moves=3 -moves-record=test/real/moves.json $(BENCH)
 
 .PHONY: agreement

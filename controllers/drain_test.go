@@ -142,7 +142,7 @@ func TestABudgetOfAnEarlierJob(t *testing.T) {
 	check.Equal(t, "refusals", 0, len(withReason(e.Told(), "PodDisruptionBudgetRefused")))
 }
 
-// A budget that is refused is no error of the manager. It is told now and then, and the budget is tried again.
+// A refused budget is no error of the manager. An event reports it every ten minutes, and the manager tries again.
 func TestABudgetThatIsRefused(t *testing.T) {
 	budgets := schema.GroupResource{Group: policy.GroupName, Resource: "poddisruptionbudgets"}
 	for name, answer := range map[string]error{

@@ -64,7 +64,7 @@ func TestWhatProgramsSay(t *testing.T) {
 	}, progressOf(supervisors.Report{Epoch: 3, State: wire.State_STATE_SUCCEEDED, Progress: said}))
 }
 
-// Nothing is decided by what pods have said that have ended, where the supervisors of their job are told nothing.
+// Decisions need the last reports of pods that have ended only while their job has an order for its supervisors.
 func TestWhoseReportsAreKept(t *testing.T) {
 	job := aJob()
 	job.Spec.Supervisor = &v1alpha1.Supervisor{}

@@ -132,7 +132,7 @@ type TaskStatus struct {
 	// back with the next attempt or relocation, or when replicas is changed.
 	// +optional
 	Shrunk int32 `json:"shrunk,omitempty"`
-	// ready is the number of pods that are ready. Of spares that take over these are those that have a node.
+	// ready is the number of pods that are ready. Of spares that take over, these are the ones on a good node.
 	// +optional
 	Ready int32 `json:"ready,omitempty"`
 	// succeeded is the number of pods that have succeeded.

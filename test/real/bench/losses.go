@@ -94,15 +94,7 @@ func (s *side) describe(t *real.Training) {
 
 // lose waits until a gang trains, and its spares wait, and has it lose a node, which has its power again afterwards.
 func (b *bench) lose(ctx context.Context, t *real.Training, s *side, n int) (r result, err error) {
-	if s.takesOver {
-		if _, err := t.AwaitSpares(ctx, real.TaskOf(0), real.TaskOf(1)); err != nil {
-			return r, err
-		}
-	}
-	if err := t.AwaitSteps(ctx, t.LastStep()+warmUp); err != nil {
-		return r, err
-	}
-	before, err := b.pods(ctx, t)
+	before, err := b.settle(ctx, t, s.takesOver)
 	if err != nil {
 		return r, err
 	}
@@ -117,6 +109,19 @@ func (b *bench) lose(ctx context.Context, t *real.Training, s *side, n int) (r r
 	r, err = b.killNode(ctx, t, s, node, before)
 	r.node, r.first = node, before[0].Spec.NodeName == node
 	return r, err
+}
+
+// settle waits until a gang's spares wait, if it has any, and it has trained for a while, and returns its pods.
+func (b *bench) settle(ctx context.Context, t *real.Training, takesOver bool) (map[int]corev1.Pod, error) {
+	if takesOver {
+		if _, err := t.AwaitSpares(ctx, real.TaskOf(0), real.TaskOf(1)); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.AwaitSteps(ctx, t.LastStep()+warmUp); err != nil {
+		return nil, err
+	}
+	return b.pods(ctx, t)
 }
 
 // victim is the node of a gang that is lost as the n-th: that with the most ranks which is not rank 0's, or rank 0's, the second and each fifth after it.

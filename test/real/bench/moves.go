@@ -55,7 +55,7 @@ const (
 // manyMayBeIll keeps the breaker closed: a link of each gang degrades, one after the other.
 const manyMayBeIll = `{"spec": {"breaker": {"job": {"percent": 100}, "hyperNode": {"percent": 100}}}}`
 
-// callers take their ranks from one node each, so that none leaves a node that another has: the first two one rank, the drain all.
+// callers move one rank, one rank, and all ranks of a node. Each takes another node: that of rank 0, or the one beside it with the most ranks.
 func (b *bench) callers(states map[string]*dcgmsim.State) []caller {
 	last := func(pods map[int]corev1.Pod, node string) []int { all := on(pods, node); return all[len(all)-1:] }
 	return []caller{{
@@ -168,13 +168,7 @@ func (b *bench) movesOf(ctx context.Context, name string, ranks int, states map[
 
 // move waits until a gang trains, and its spares wait, and has a caller move ranks of it. The node of rank 0 is the first of the gang's.
 func (b *bench) move(ctx context.Context, t *real.Training, c caller) (m move, err error) {
-	if _, err := t.AwaitSpares(ctx, real.TaskOf(0), real.TaskOf(1)); err != nil {
-		return m, err
-	}
-	if err := t.AwaitSteps(ctx, t.LastStep()+warmUp); err != nil {
-		return m, err
-	}
-	before, err := b.pods(ctx, t)
+	before, err := b.settle(ctx, t, true)
 	if err != nil {
 		return m, err
 	}
