@@ -110,9 +110,18 @@ func (t *tenant) checkVolcanoDeletion(v *volcanoJob) {
 
 // checkForce is called before a pod is removed without its node's confirmation.
 func (t *tenant) checkForce(p *pod) {
-	policy := policyOf(t.acting.job, p.Task)
 	seen, exists := t.acting.cache.Nodes[p.Node]
 	proof := !exists || seen.OutOfService
+	t.require(OneLife, proof || t.isGivenUp(p), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
+	if !proof && t.acting.cache.Now.Before(seen.SilentSince.Add(policyOf(t.acting.job, p.Task).unreachableAfter)) {
+		t.happened("pod is removed early, with its gang down")
+	}
+}
+
+// isGivenUp reports whether a pod on a silent node counts as dead without proof, as its policy asks.
+func (t *tenant) isGivenUp(p *pod) bool {
+	policy := policyOf(t.acting.job, p.Task)
+	seen := t.acting.cache.Nodes[p.Node]
 	now := t.now
 	if t.acting.cache.Now.After(now) {
 		now = t.acting.cache.Now
@@ -121,9 +130,5 @@ func (t *tenant) checkForce(p *pod) {
 	if policy.gangDownAfter < after && t.seemsDown(p, seen.SilentSince) {
 		after = policy.gangDownAfter
 	}
-	silent := !seen.Ready && !seen.SilentSince.IsZero() && !now.Before(seen.SilentSince.Add(after))
-	t.require(OneLife, proof || (silent && !policy.requireProof), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
-	if !proof && now.Before(seen.SilentSince.Add(policy.unreachableAfter)) {
-		t.happened("pod is removed early, with its gang down")
-	}
+	return !seen.Ready && !seen.SilentSince.IsZero() && !now.Before(seen.SilentSince.Add(after)) && !policy.requireProof
 }

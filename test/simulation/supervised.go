@@ -32,16 +32,20 @@ type supervisor struct {
 	left    bool           // processes of the program are left
 	// superseded is the epoch from which on no program of the pod starts by an order; 0 for none.
 	superseded int64
+	// givenUp reports whether it counts as dead besides, and other programs start while its own is left.
+	givenUp bool
 	// placed reports whether the manager gives it a rank, where its name does not.
 	placed bool
 	// stopping, cleaning and forwarded are what it has begun: to stop all processes, to clean up, and to end with its container.
 	stopping, cleaning, forwarded bool
 	// warming reports whether it runs the warm-up of a spare, and warm whether one has ended well in some container of the pod.
 	warming, warm bool
-	stuck         bool // its processes cannot be stopped
-	signalled     bool // the kubelet has asked its container to end
-	ordered       bool // what it does now follows an order
-	alone         bool // its program was started without one
+	// begun reports whether the program was started in some container of the pod.
+	begun     bool
+	stuck     bool // its processes cannot be stopped
+	signalled bool // the kubelet has asked its container to end
+	ordered   bool // what it does now follows an order
+	alone     bool // its program was started without one
 
 	copies  []int64 // steps of which the pod has a copy
 	resumes int64   // the step that its program was told to resume from
@@ -139,9 +143,10 @@ func (p *pod) containerRuns() bool { return p.running || p.machine != nil }
 
 // beginSupervisor begins in a container that starts.
 func (t *tenant) beginSupervisor(p *pod) {
-	restarted := p.LastExit != nil
-	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies, superseded: p.superseded, warm: p.warm}
-	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, Standby: p.standby == v1alpha1.StandbySpare || p.standby == v1alpha1.StandbyRank, WarmUp: t.warmUpTime(p), ManagerTimeout: t.managerTimeout(), Checkpoints: t.readable(p)})
+	standby := p.standby == v1alpha1.StandbySpare || p.standby == v1alpha1.StandbyRank
+	restarted := p.LastExit != nil && (p.begun || !standby)
+	p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, copies: p.copies, superseded: p.superseded, warm: p.warm, begun: p.begun}
+	p.machine = epoch.New(epoch.Options{Epoch: p.kept, Restarted: restarted, Standby: standby, WarmUp: t.warmUpTime(p), ManagerTimeout: t.managerTimeout(), Checkpoints: t.readable(p)})
 	t.inform(p, epoch.Began{})
 	t.require(Barrier, !p.running || p.epoch <= 1, "pod %s starts in epoch %d before its gang is there", p.Name, p.epoch)
 }
@@ -192,7 +197,7 @@ func (t *tenant) startProgram(p *pod, e, step int64) {
 		t.checkResume(p, e, step)
 	}
 	p.resumes = step
-	p.running, p.left, p.epoch, p.startTime, p.alone = true, true, e, t.now, !p.ordered
+	p.running, p.left, p.begun, p.epoch, p.startTime, p.alone = true, true, true, e, t.now, !p.ordered
 	t.changed("the program of pod %s starts in epoch %d", p.Name, e)
 }
 
@@ -226,7 +231,7 @@ func (t *tenant) kill(p *pod) { t.endContainer(p, 137, ownFault) }
 func (t *tenant) dropSupervisor(p *pod) {
 	if p.machine != nil {
 		t.disconnect(p)
-		p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, warm: p.warm}
+		p.supervisor = supervisor{kept: p.kept, deaf: p.deaf, warm: p.warm, begun: p.begun}
 	}
 }
 

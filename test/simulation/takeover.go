@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -110,8 +111,8 @@ func (m *manager) placeCached(t *tenant, s *v1alpha1.TrainingJobStatus) {
 // givePlaces has supervisors know that they are superseded, or which rank they are.
 func (t *tenant) givePlaces(plan *policies.Plan) {
 	for _, uid := range plan.Superseded {
-		if p := t.podOfUID(uid); p != nil && p.superseded == 0 {
-			p.superseded = plan.Order.Epoch
+		if p := t.podOfUID(uid); p != nil {
+			p.superseded, p.givenUp = cmp.Or(p.superseded, plan.Order.Epoch), p.givenUp || t.isGivenUp(p)
 		}
 	}
 	for _, p := range t.pods {
