@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,9 @@ import (
 type memory struct {
 	// pass is locked during a pass. The controller runs one pass of a job at a time; a second caller of Reconcile is made to do so, too.
 	pass sync.Mutex
+	// rests is until when no pass is due that is not urgent. Whoever notes one asks for it, too.
+	rests  time.Time
+	urgent atomic.Bool
 
 	written      version   // the last version of the job that this process wrote or read live: nothing is decided on an older one from the cache
 	refused      string    // why the API server refused the Volcano Job, for the condition that says so
@@ -26,6 +30,7 @@ type memory struct {
 	unrecorded   time.Time // when users were last told that the status is refused
 	unprotected  time.Time // when users were last told that the PodDisruptionBudget is refused
 	lack         lack
+	seen         map[types.UID]*seenPod
 	unheld       map[string]unheldNode  // nodes that could not be held
 	tried        podMemory[bool]        // left to the scheduler
 	opened       podMemory[bool]        // their gates were lifted

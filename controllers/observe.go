@@ -182,12 +182,7 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 	}
 	m := r.memoryOf(o.Job)
 	m.showBound(list.Items)
-	o.Pods = make([]gang.Pod, 0, len(list.Items))
-	for i := range list.Items {
-		pod := podFor(o.Job, &list.Items[i])
-		pod.Requests = requestsOfPod(&list.Items[i], o.Job)
-		o.Pods = append(o.Pods, pod)
-	}
+	o.Pods = m.podsOf(o.Job, list.Items)
 	o.FitErrors = m.noteFitErrors(list.Items, o.Now)
 	for _, pods := range []*podMemory[bool]{&m.tried, &m.opened, &m.deleted} {
 		pods.keep(o.Pods)

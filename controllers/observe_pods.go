@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
@@ -89,6 +90,29 @@ func gated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool {
 		return g.Name == v1alpha1.PlacementGate
 	})
+}
+
+// seenPod is a pod as decisions saw it, and the version that they saw: the API server's, or the one that this process has bound to a node.
+type seenPod struct {
+	version, node string
+	pod           gang.Pod
+}
+
+// podsOf are the pods of a job as decisions see them. A gang of thousands is looked at several times a second, and most of its pods are as they were.
+func (m *memory) podsOf(job *v1alpha1.TrainingJob, pods []corev1.Pod) []gang.Pod {
+	out, seen := make([]gang.Pod, 0, len(pods)), make(map[types.UID]*seenPod, len(pods))
+	for i := range pods {
+		pod := &pods[i]
+		was := m.seen[pod.UID]
+		if was == nil || was.version != pod.ResourceVersion || was.node != pod.Spec.NodeName {
+			was = &seenPod{version: pod.ResourceVersion, node: pod.Spec.NodeName, pod: podFor(job, pod)}
+			was.pod.Requests = requestsOfPod(pod, job)
+		}
+		seen[pod.UID] = was
+		out = append(out, was.pod)
+	}
+	m.seen = seen
+	return out
 }
 
 // podFor is a pod as decisions about its job see it.

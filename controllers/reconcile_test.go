@@ -118,6 +118,7 @@ func TestAStaleJobIsNotActedOn(t *testing.T) {
 			e.Must(err)
 			check.Equal(t, "writes", nil, e.Calls)
 			check.Equal(t, "looks again", 0, result.RequeueAfter)
+			check.Equal(t, "as soon as the cache shows it", true, e.r.memoryOf(e.job()).urgent.Load())
 		})
 	}
 }

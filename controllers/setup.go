@@ -33,6 +33,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
 	"github.com/lockstep-dev/lockstep/controllers/predicates"
+	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -164,7 +165,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 	}
 	b := ctrl.NewControllerManagedBy(mgr)
 	if r.Supervision != nil {
-		b = b.WatchesRawSource(source.Channel(r.Supervision.Hub.Woken(), &handler.EnqueueRequestForObject{}))
+		b = b.WatchesRawSource(source.Channel(r.Supervision.Hub.Woken(), handler.TypedFuncs[supervisors.Wake, reconcile.Request]{GenericFunc: r.wake}))
 	}
 	if r.Verdicts != nil {
 		b = b.WatchesRawSource(source.Channel(r.Verdicts.Woken(), handler.EnqueueRequestsFromMapFunc(r.jobsOn)))
@@ -175,7 +176,7 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 		Owns(&policy.PodDisruptionBudget{}).
 		Watches(&corev1.Pod{}, byLabel).
 		Watches(&scheduling.PodGroup{}, byLabel).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(r.topology.Following(nodeMatters))).
+		Watches(&corev1.Node{}, r.byNode(), builder.WithPredicates(r.topology.Following(nodeMatters))).
 		Watches(&v1alpha1.NodeHealth{}, handler.EnqueueRequestsFromMapFunc(r.jobsOn), builder.WithPredicates(predicates.OnUpdate(beliefsMatter))).
 		Watches(&topologyv1alpha1.HyperNode{}, handler.EnqueueRequestsFromMapFunc(r.jobsAt), builder.WithPredicates(r.topology.FollowingHyperNodes(hypernodes.NothingElse))).
 		Watches(&scheduling.Queue{}, handler.EnqueueRequestsFromMapFunc(r.jobsOfQueue), builder.WithPredicates(predicates.OnUpdate(stateMatters))).
@@ -215,6 +216,31 @@ func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) 
 		found[request] = true
 	}
 	return slices.Collect(maps.Keys(found))
+}
+
+// byNode asks for passes over the jobs that a node matters to, which are urgent where it is lost.
+func (r *TrainingJobReconciler) byNode() handler.EventHandler {
+	all := handler.EnqueueRequestsFromMapFunc(r.jobsOn)
+	return handler.Funcs{
+		CreateFunc: all.Create,
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if node, ok := e.ObjectNew.(*corev1.Node); ok && !nodeOf(node, "").Ready {
+				r.noteUrgent(ctx, node)
+			}
+			all.Update(ctx, e, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.noteUrgent(ctx, e.Object)
+			all.Delete(ctx, e, q)
+		},
+	}
+}
+
+// noteUrgent has no job rest that has pods on a node.
+func (r *TrainingJobReconciler) noteUrgent(ctx context.Context, node client.Object) {
+	for _, job := range r.jobsOn(ctx, node) {
+		r.memories.of(job.NamespacedName).urgent.Store(true)
+	}
 }
 
 // jobsThatMove are the jobs with an open incident.

@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -12,12 +13,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
@@ -212,6 +217,11 @@ func (a *actor) order(plan *policies.Plan) {
 		}
 	}
 	roles := map[types.UID]supervisors.Role{}
+	for i := range a.seen.Pods {
+		if p := &a.seen.Pods[i]; p.Spare {
+			roles[types.UID(p.UID)] = supervisors.Role{Spare: true}
+		}
+	}
 	for uid, place := range plan.Places {
 		roles[types.UID(uid)] = supervisors.Role{Place: environmentOf(place)}
 	}
@@ -223,6 +233,30 @@ func (a *actor) order(plan *policies.Plan) {
 		HyperNode: plan.Order.HyperNode, Release: plan.Order.Release, Keep: plan.Order.Keep, Stalled: plan.Order.Stalled,
 		Hosts: plan.Order.Hosts,
 	}, roles)
+}
+
+// wake asks for a pass over a job of which supervisors have reported.
+func (r *TrainingJobReconciler) wake(_ context.Context, e event.TypedGenericEvent[supervisors.Wake], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if e.Object.Urgent {
+		r.memories.of(e.Object.Job).urgent.Store(true)
+	}
+	q.Add(reconcile.Request{NamespacedName: e.Object.Job})
+}
+
+// restsFor is how many times as long as a decision takes a job that restarts its programs is left alone after it, and longestRest the most. What happens
+// to a gang of thousands does so faster than passes over it can follow, which then delay its supervisors' reports.
+const (
+	restsFor    = 25
+	longestRest = 2 * time.Second
+)
+
+// rest leaves a job alone for a while whose programs are restarted, but for what is urgent.
+func (r *TrainingJobReconciler) rest(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus, thought time.Duration) {
+	m := r.memoryOf(job)
+	m.rests = time.Time{}
+	if r.Supervision != nil && job.Spec.Supervisor != nil && incident.AnyOpen(s) {
+		m.rests = r.Clock.Now().Add(min(restsFor*thought, longestRest))
+	}
 }
 
 // environmentOf is what a place changes in a program's environment, a variable in a line: what Lockstep and Volcano have set for the pod's name.

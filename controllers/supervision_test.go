@@ -79,3 +79,45 @@ func TestTheEnvironmentOfAPlace(t *testing.T) {
 	check.Equal(t, "without a framework", plain, environmentOf(policies.Place{Index: 2, Incarnation: 5, PyTorchRank: -1}))
 	check.Equal(t, "with PyTorch", plain+"\nRANK=3", environmentOf(policies.Place{Index: 2, Incarnation: 5, PyTorchRank: 3}))
 }
+
+// A gang that restarts its programs is left alone for longer the longer decisions about it take, and anything else is not.
+func TestAJobRests(t *testing.T) {
+	e := running(t)
+	e.r.Supervision = &Supervision{}
+	job := e.job()
+	job.Spec.Supervisor = &v1alpha1.Supervisor{}
+	open := &v1alpha1.TrainingJobStatus{Incidents: []v1alpha1.Incident{{ID: 1}}}
+	m := e.r.memoryOf(job)
+	for name, tc := range map[string]struct {
+		job     *v1alpha1.TrainingJob
+		s       *v1alpha1.TrainingJobStatus
+		thought time.Duration
+		want    time.Duration
+	}{
+		"a gang that restarts":      {job, open, 10 * time.Millisecond, 250 * time.Millisecond},
+		"a gang of thousands":       {job, open, time.Second, longestRest},
+		"one that trains":           {job, &v1alpha1.TrainingJobStatus{}, time.Second, 0},
+		"a job without supervisors": {e.job(), open, time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e.r.rest(tc.job, tc.s, tc.thought)
+			check.Equal(t, "rests", tc.want, max(0, m.rests.Sub(e.Clock.Now())))
+		})
+	}
+}
+
+func TestOnlyWhatIsUrgentEndsARest(t *testing.T) {
+	e := running(t)
+	m := e.r.memoryOf(e.job())
+	m.rests = e.Clock.Now().Add(time.Second)
+	e.crash("llm-1-worker-1")
+	e.Calls = nil
+	result, err := e.reconcile()
+	e.Must(err)
+	check.Equal(t, "looks again", time.Second, result.RequeueAfter)
+	check.Equal(t, "writes", 0, len(e.Calls))
+	e.r.noteUrgent(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}})
+	_, err = e.reconcile()
+	e.Must(err)
+	has(t, e.Calls, "update the status of *v1alpha1.TrainingJob llm")
+}

@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/tools/events"
@@ -78,7 +79,13 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	m := r.memories.of(req.NamespacedName)
 	m.pass.Lock()
 	defer m.pass.Unlock()
+	if wait := m.rests.Sub(r.Clock.Now()); !m.urgent.Swap(false) && wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	result, err := r.step(ctx, req)
+	if err != nil {
+		m.rests = time.Time{}
+	}
 	if n := inARow(&m.conflicts, err != nil && writes.IsConflict(err)); n > 0 && n < lastingConflict {
 		log.FromContext(ctx).V(1).Info("Others have written meanwhile", "error", err.Error())
 		return ctrl.Result{RequeueAfter: writes.ConflictPause}, nil
@@ -109,6 +116,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	}
 	m := r.memoryOf(job)
 	if !job.DeletionTimestamp.IsZero() || m.written.isNewerThan(job) {
+		m.urgent.Store(true)      // this was no pass
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
 	pass := r.Traces.Pass(job)
@@ -118,7 +126,9 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 		return ctrl.Result{}, fmt.Errorf("observe: %w", err)
 	}
 	pass.Stage(ctx, tracing.Decide)
+	began := r.Clock.Now()
 	decision := policies.Decide(o)
+	r.rest(job, &decision.Status, r.Clock.Since(began))
 	pass.Concerns(&decision.Status)
 	m.lack.note(decision.Lacking, o.Now)
 	r.reportReturns(o, &decision.Status)

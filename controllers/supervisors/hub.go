@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
 // Job names a TrainingJob, and tells it from another of its name.
@@ -49,6 +49,8 @@ type Role struct {
 	Superseded bool
 	// Place is the environment of its rank, a variable in a line; empty where its name says which that is.
 	Place string
+	// Spare reports whether it has no rank: it waits when the others run.
+	Spare bool
 }
 
 // Hub is safe for use by the reconciler and by streams side by side. None of its methods waits for a supervisor.
@@ -59,7 +61,16 @@ type Hub struct {
 	authorities string
 	// reported has the jobs of which a report has changed since the reconciler was last told, each once.
 	reported workqueue.TypedInterface[types.NamespacedName]
-	woken    chan event.GenericEvent
+	// urgent has those of which one says something since then that a decision waits for.
+	urgent map[types.NamespacedName]bool
+	woken  chan event.TypedGenericEvent[Wake]
+}
+
+// Wake tells the reconciler to look at a job.
+type Wake struct {
+	Job types.NamespacedName
+	// Urgent reports whether the first program of a run has failed, or the last has done what the order says.
+	Urgent bool
 }
 
 // gang is what is known of a job.
@@ -67,6 +78,9 @@ type gang struct {
 	order *Order // nil before the reconciler has given one
 	begun Order  // the first of its epoch by which programs start
 	pods  map[types.UID]*member
+	// behind is how many pods are, and failed the last epoch of which a program has failed.
+	behind int
+	failed int64
 }
 
 // member is what is known of a pod.
@@ -76,6 +90,8 @@ type member struct {
 	until   time.Time // when its last session with a report ended
 	refused string    // why; empty where the pod may stay
 	role    Role
+	// behind reports whether a program that the gang waits for has yet to do what the order says.
+	behind bool
 }
 
 // NewHub returns a hub that knows of no pod.
@@ -83,7 +99,8 @@ func NewHub() *Hub {
 	return &Hub{
 		jobs:     map[Job]*gang{},
 		reported: workqueue.NewTyped[types.NamespacedName](),
-		woken:    make(chan event.GenericEvent),
+		urgent:   map[types.NamespacedName]bool{},
+		woken:    make(chan event.TypedGenericEvent[Wake]),
 	}
 }
 
@@ -135,6 +152,43 @@ func (h *Hub) Order(job Job, order Order, roles map[types.UID]Role) {
 			m.session.wake()
 		}
 	}
+	g.countBehind()
+}
+
+// countBehind looks which programs the gang waits for.
+func (g *gang) countBehind() {
+	g.behind = 0
+	for _, m := range g.pods {
+		heard := m.session != nil && !m.session.heardSince.IsZero()
+		if m.behind = heard && !m.role.Superseded && m.refused == "" && !g.order.isDone(m); m.behind {
+			g.behind++
+		}
+	}
+}
+
+// isDone reports whether a program, of which there is a report, has done what an order says.
+func (o *Order) isDone(m *member) bool {
+	r := m.report
+	there := r.Epoch >= o.Epoch && r.State != wire.State_STATE_STOPPING
+	return there && (!o.Start || m.role.Spare || r.State != wire.State_STATE_WAITING)
+}
+
+// isUrgent reports whether a decision waits for the last report of a pod: none has failed before in its epoch, or none is behind any more. The first
+// report of a stream may be that of a new pod, for which the others wait.
+func (g *gang) isUrgent(m *member, first bool) bool {
+	if r := m.report; r.State == wire.State_STATE_FAILED && r.Epoch > g.failed {
+		g.failed = r.Epoch
+		return true
+	}
+	if g.order == nil || !g.order.isDone(m) {
+		return false
+	}
+	if !m.behind {
+		return first && !g.order.Start && g.behind == 0
+	}
+	m.behind = false
+	g.behind--
+	return g.behind == 0
 }
 
 // Trust has every supervisor know the server by these authorities, in PEM, also those that connect later.
@@ -201,9 +255,9 @@ func (h *Hub) Forget(name types.NamespacedName) {
 	}
 }
 
-// Woken is told of a job, by its name, when a report of it has changed or a stream has ended. However many do, a job is told of once
+// Woken is told of a job when a report of it has changed or a stream has ended. However many do, a job is told of once
 // until the event is taken.
-func (h *Hub) Woken() <-chan event.GenericEvent { return h.woken }
+func (h *Hub) Woken() <-chan event.TypedGenericEvent[Wake] { return h.woken }
 
 // Start tells of jobs until the context ends. It is part of manager.Runnable.
 func (h *Hub) Start(ctx context.Context) error {
@@ -214,14 +268,21 @@ func (h *Hub) Start(ctx context.Context) error {
 			return nil
 		}
 		// What is reported while the event waits to be taken is part of it, so the job may be added again from here on.
-		job := &v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 		select {
-		case h.woken <- event.GenericEvent{Object: job}:
+		case h.woken <- event.TypedGenericEvent[Wake]{Object: h.wake(name)}:
 			h.reported.Done(name)
 		case <-ctx.Done():
 			return nil
 		}
 	}
+}
+
+func (h *Hub) wake(job types.NamespacedName) Wake {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	urgent := h.urgent[job]
+	delete(h.urgent, job)
+	return Wake{job, urgent}
 }
 
 // connect makes a session the one of its pod from now on, and ends an earlier one.
@@ -277,10 +338,13 @@ func (h *Hub) note(s *session, report Report, now time.Time) {
 	if was.Epoch == report.Epoch && !was.StillTime.IsZero() && !report.StillTime.IsZero() {
 		report.StillTime = was.StillTime
 	}
+	m.report = &report
+	if h.jobs[s.job].isUrgent(m, first) {
+		h.urgent[s.job.NamespacedName] = true
+	}
 	if first || !was.equal(report) || report.MovedTime.Sub(was.MovedTime) >= longSilence {
 		h.reported.Add(s.job.NamespacedName)
 	}
-	m.report = &report
 }
 
 // target is what a session's supervisor should do; ok is false before anybody has said so.

@@ -133,6 +133,37 @@ func TestWhatWakes(t *testing.T) {
 	}
 }
 
+// The reconciler is told which reports of a gang of thousands a decision waits for.
+func TestWhatIsUrgent(t *testing.T) {
+	h, job := NewHub(), jobNamed("a")
+	first, last, over, spare := reporting(h, job, "first"), reporting(h, job, "last"), reporting(h, job, "over"), reporting(h, job, "spare")
+	for _, s := range []*session{first, last, over, spare} {
+		h.note(s, Report{Epoch: 1, State: wire.State_STATE_RUNNING}, aMoment)
+	}
+	waiting(h)
+	isUrgent := func(s *session, epoch int64, state wire.State) bool {
+		h.note(s, Report{Epoch: epoch, State: state}, aMoment)
+		check.Equal(t, "jobs to tell of", []string{"a"}, waiting(h))
+		return h.wake(job.NamespacedName).Urgent
+	}
+	roles := map[types.UID]Role{"over": {Superseded: true}, "spare": {Spare: true}}
+	h.Order(job, Order{Epoch: 2}, roles)
+	check.Equal(t, "a failure", true, isUrgent(first, 1, wire.State_STATE_FAILED))
+	check.Equal(t, "is told once", false, h.wake(job.NamespacedName).Urgent)
+	check.Equal(t, "the second failure", false, isUrgent(last, 1, wire.State_STATE_FAILED))
+	check.Equal(t, "one that waits", false, isUrgent(first, 2, wire.State_STATE_WAITING))
+	check.Equal(t, "a spare", false, isUrgent(spare, 2, wire.State_STATE_WAITING))
+	check.Equal(t, "the last, which stops", false, isUrgent(last, 2, wire.State_STATE_STOPPING))
+	check.Equal(t, "the last, which waits", true, isUrgent(last, 2, wire.State_STATE_WAITING))
+	check.Equal(t, "a pod that is new", true, isUrgent(reporting(h, job, "new"), 2, wire.State_STATE_WAITING))
+	h.Order(job, Order{Epoch: 2, Start: true}, roles)
+	check.Equal(t, "one that runs", false, isUrgent(first, 2, wire.State_STATE_RUNNING))
+	check.Equal(t, "another", false, isUrgent(last, 2, wire.State_STATE_RUNNING))
+	check.Equal(t, "one that connects again", false, isUrgent(reporting(h, job, "last"), 2, wire.State_STATE_RUNNING))
+	check.Equal(t, "the last", true, isUrgent(h.jobs[job].pods["new"].session, 2, wire.State_STATE_RUNNING))
+	check.Equal(t, "a failure of the next run", true, isUrgent(first, 2, wire.State_STATE_FAILED))
+}
+
 // Streams of ten thousand pods are not woken for nothing.
 func TestTheSameOrderWakesNoStream(t *testing.T) {
 	h, job := NewHub(), jobNamed("a")

@@ -132,28 +132,31 @@ func (c *Client) send(s wire.Supervision_SuperviseClient, token string, ended <-
 	poll := time.NewTicker(c.options.TokenPoll)
 	defer poll.Stop()
 	c.wake()
-	for {
+	for sent := 0; ; {
 		select {
 		case <-ended:
 			return
 		case <-c.changed:
-			c.sendLast(s, "")
+			sent = c.sendLast(s, "", sent)
 		case <-c.closing:
-			c.sendLast(s, "")
+			c.sendLast(s, "", sent)
 			_ = s.CloseSend()
 			return
 		case <-poll.C:
 			if now, err := readToken(c.options.TokenFile); err == nil && now != token {
 				token = now
-				c.sendLast(s, token)
+				sent = c.sendLast(s, token, 0)
 			}
 		}
 	}
 }
 
-func (c *Client) sendLast(s wire.Supervision_SuperviseClient, token string) {
-	if r := c.last(); r != nil {
+// sendLast sends the last report, unless it is the one that was sent last, and returns its number.
+func (c *Client) sendLast(s wire.Supervision_SuperviseClient, token string, sent int) (number int) {
+	r, number := c.last()
+	if r != nil && number != sent {
 		r.Token = token
 		_ = s.Send(r)
 	}
+	return number
 }

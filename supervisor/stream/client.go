@@ -57,9 +57,10 @@ type Client struct {
 	// trusted are the authorities of the last attempt, and renewed those that a manager has sent; nil for none. Only Run's goroutine has them.
 	trusted, renewed *authorities
 
-	mu     sync.Mutex
-	report *wire.Report
-	news   bool // the report is to be tried at once
+	mu      sync.Mutex
+	report  *wire.Report
+	reports int  // there have been
+	news    bool // the report is to be tried at once
 }
 
 // New returns a client that Run connects.
@@ -86,7 +87,7 @@ func (c *Client) Update(r *wire.Report) { c.replace(r, false) }
 
 func (c *Client) replace(r *wire.Report, news bool) {
 	c.mu.Lock()
-	c.report, c.news = r, c.news || news
+	c.report, c.reports, c.news = r, c.reports+1, c.news || news
 	c.mu.Unlock()
 	c.wake()
 }
@@ -108,15 +109,12 @@ func (c *Client) wake() {
 	}
 }
 
-// last is a copy of the last report, which is sent and no news any more; nil for none.
-func (c *Client) last() *wire.Report {
+// last is a copy of the last report, which is sent and no news any more, and its number; nil for none.
+func (c *Client) last() (report *wire.Report, number int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.news = false
-	if c.report == nil {
-		return nil
-	}
-	return proto.CloneOf(c.report)
+	return proto.CloneOf(c.report), c.reports
 }
 
 // Close sends the last report, and waits until the manager has read it, no stream comes up, or the context is done.

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,5 +44,31 @@ func TestAReportShortensTheDelay(t *testing.T) {
 	cancel()
 	if failures := c.pause(ctx, 1000); failures != 1000 {
 		t.Errorf("without a report the delay is that of %d failures", failures)
+	}
+}
+
+// sentReports are those that a client has sent.
+type sentReports struct {
+	wire.Supervision_SuperviseClient
+	states []wire.State
+}
+
+func (s *sentReports) Send(r *wire.Report) error {
+	s.states = append(s.states, r.GetState())
+	return nil
+}
+
+// Ten thousand supervisors that are woken twice for one report send it once.
+func TestAReportIsSentOnce(t *testing.T) {
+	c, s := New(Options{}), &sentReports{}
+	sent := c.sendLast(s, "", 0)
+	c.Report(&wire.Report{State: wire.State_STATE_STOPPING})
+	c.Report(&wire.Report{State: wire.State_STATE_WAITING})
+	for range 2 {
+		sent = c.sendLast(s, "", sent)
+	}
+	c.sendLast(s, "a newer token", 0)
+	if want := []wire.State{wire.State_STATE_WAITING, wire.State_STATE_WAITING}; !slices.Equal(s.states, want) {
+		t.Errorf("sent: %v; want %v, with the token twice", s.states, want)
 	}
 }
