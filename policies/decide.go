@@ -33,7 +33,7 @@ func Decide(o *gang.Observation) Decision {
 	next := j.live(s)
 	j = jobOf(o, s) // it may have another attempt or another size by now
 	j.count(s)
-	next = instant.Earliest(next, j.hold(s), j.nextBinding(s), j.deadline(s), j.nextForceDelete(s), j.nextSync(s), j.nextRefresh(s), j.NextWindowEnd(s))
+	next = instant.Earliest(next, j.hold(s), j.nextBinding(s), j.deadline(s), j.nextDeletion(s), j.nextSync(s), j.nextRefresh(s), j.NextWindowEnd(s))
 	expiry := j.expiry(s)
 	j.describe(s)
 	j.account(s)

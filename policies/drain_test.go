@@ -101,13 +101,15 @@ func TestAPlannedMoveIsTakenOver(t *testing.T) {
 	s.decide()
 	check.Equal(t, "epoch", int64(2), s.status().Epoch)
 	check.Equal(t, "pod of the rank", "llm-1-worker-spare-0", s.podOfRank(1))
-	check.Equal(t, "deleted", []string{"2"}, s.deleted())
 	for _, i := range []int{0, 2, 3} {
 		s.reports(i, gang.ProcessWaiting)
 	}
 	s.decide()
 	check.Equal(t, "start beside the old program", false, s.plan().Order.Start)
-	s.Pods[1].Process, s.Pods[1].Deleting = nil, true
+	s.Pods[1].Process = nil
+	s.decide()
+	check.Equal(t, "deleted, where it is not heard any more", []string{"2"}, s.deleted())
+	s.Pods[1].Deleting = true
 	s.decide()
 	check.Equal(t, "start beside one that is not heard any more", false, s.plan().Order.Start)
 	s.Pods = append(s.Pods[:1], s.Pods[2:]...)
@@ -117,6 +119,37 @@ func TestAPlannedMoveIsTakenOver(t *testing.T) {
 	s.all(gang.ProcessRunning)
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+}
+
+// A pod whose rank was moved is deleted once the gang runs without it: Volcano makes the next one at once, and a node that ends eight pods starts no program sooner for it.
+func TestAMovedPodIsDeletedOnceTheGangRuns(t *testing.T) {
+	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
+	s.cordon("n01")
+	s.decide()
+	check.Equal(t, "deleted while its program runs", 0, len(s.deleted()))
+	s.all(gang.ProcessWaiting)
+	s.decide()
+	check.Equal(t, "start beside a pod whose program has stopped", true, s.plan().Order.Start)
+	check.Equal(t, "deleted while the gang starts", 0, len(s.deleted()))
+	for _, i := range []int{0, 2, 3} {
+		s.reports(i, gang.ProcessRunning)
+	}
+	s.decide()
+	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
+	check.Equal(t, "deleted", []string{"2"}, s.deleted())
+}
+
+// It is deleted sooner where its program does not stop.
+func TestAMovedPodThatDoesNotStopIsDeleted(t *testing.T) {
+	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
+	s.cordon("n01")
+	s.decide()
+	s.reports(1, gang.ProcessStopping)
+	d := s.decide()
+	check.Equal(t, "looks again", s.status().EpochTime.Add(10*time.Second+stopsWithin), d.Next)
+	s.Now = d.Next
+	s.decide()
+	check.Equal(t, "deleted", []string{"2"}, s.deleted())
 }
 
 // A pod that was made as a spare's, and has had a rank, may run on as any other: its label may yet have to show what it became.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -190,7 +192,7 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHol
 			continue
 		}
 		dead := j.Dead(s, p)
-		if dead && j.isDeletedLater(s, p) {
+		if j.isDeletedLater(s, p, dead) {
 			continue
 		}
 		if dead || !p.Deleting {
@@ -200,9 +202,22 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHol
 	return out
 }
 
-// isDeletedLater reports whether a lost pod stays until no incident is open: its successor is a spare, which is let go only then, and Volcano would make it while the gang restarts.
-func (j job) isDeletedLater(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	return p.Spare && p.Attempt == s.Attempt && j.TakesOver(p.Task) && !j.stopped(s) && incident.AnyOpen(s)
+// isDeletedLater reports whether a pod whose rank a spare has taken over stays until no incident is open: its successor is a spare, which is let go only then, and
+// Volcano would make it while the gang restarts. A pod that is lost does, and one whose supervisor has yet to stop its program, or has just done so.
+func (j job) isDeletedLater(s *v1alpha1.TrainingJobStatus, p *gang.Pod, dead bool) bool {
+	replaced := p.Spare && p.Attempt == s.Attempt && j.TakesOver(p.Task) && !j.stopped(s) && incident.AnyOpen(s)
+	return replaced && (dead || j.Now.Before(j.stoppedBy(s, p)))
+}
+
+// stopsWithin is how much longer than stopSeconds an order may take to stop a program.
+const stopsWithin = 30 * time.Second
+
+// stoppedBy is when the program of a pod whose rank a spare has taken over should have stopped by the order of the epoch; zero where no order stops it.
+func (j job) stoppedBy(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
+	if p.Process == nil || s.EpochTime == nil || j.KeepsSurvivors() || gang.LastRestart(s, p.Rank()) != v1alpha1.RestartTakenOver || !j.over(s, p) {
+		return time.Time{}
+	}
+	return s.EpochTime.Add(instant.Seconds(ptr.Deref(j.Job.Spec.Supervisor.StopSeconds, 10)) + stopsWithin)
 }
 
 // holdFirst returns those of the missing holds that a pod's deletion waits for, by their nodes.
@@ -222,13 +237,16 @@ func (j job) over(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	return p.Attempt == s.Attempt && gang.IsStale(s, p) && !j.stopped(s) && !gang.IsCompleted(s, p.Rank())
 }
 
-// nextForceDelete returns when the next pod that is being deleted will count as dead.
-func (j job) nextForceDelete(s *v1alpha1.TrainingJobStatus) time.Time {
+// nextDeletion returns when the next pod is due to be deleted: one that will count as dead, or that has had its time to stop.
+func (j job) nextDeletion(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
 	for i := range j.Pods {
 		p := &j.Pods[i]
 		if n, exists := j.Nodes[p.Node]; exists && (p.Deleting || j.over(s, p)) && !j.Dead(s, p) {
 			next = instant.Earliest(next, j.ForceDeleteDeadline(s, p, n))
+		}
+		if j.isDeletedLater(s, p, false) {
+			next = instant.Earliest(next, j.stoppedBy(s, p))
 		}
 	}
 	return next
