@@ -16,6 +16,8 @@ import (
 var (
 	hangs     = flag.Int("hangs", 1, "how often TestAStalledGang plays each kind of hang, and TestAStraggler a slow rank")
 	hangsSeed = flag.Uint64("hangs.seed", 0, "what decides which ranks hang or are slow; 0 for the time")
+	restores  = flag.Int("restores", 1, "how often TestRanksResumeFromTheirNearestCopy plays each fault")
+	padMiB    = flag.Int("checkpoint.mib", 0, "how large the checkpoints are there, in MiB")
 	record    = flag.String("record", "", "the folder into which they write what they have seen")
 )
 
@@ -70,6 +72,7 @@ func (c *faultCounts) suspected(after int) {
 const (
 	hangsFile      = "hangs.json"
 	stragglersFile = "stragglers.json"
+	restoresFile   = "restores.json"
 )
 
 // record returns what writes the counts into a file of -record, with the commit that is tested.

@@ -5,8 +5,12 @@ package real
 import (
 	"context"
 	"fmt"
+	"math"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +18,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/evidence"
 )
 
 // memory is where each rank keeps copies in the memory of its pod.
@@ -36,6 +41,12 @@ func withCopies(t *Training) {
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: "memory", MountPath: memory})
 		container.VolumeMounts[0].SubPath = t.folder
 		container.Env = append(container.Env, corev1.EnvVar{Name: "COPIES", Value: fmt.Sprintf("%s=1,%s=%d", memory, cluster.LocalPath, onNode)})
+		if *padMiB > 0 {
+			container.Env = append(container.Env, corev1.EnvVar{Name: "PAD_MIB", Value: strconv.Itoa(*padMiB)}, corev1.EnvVar{Name: "KEEP_COPIES", Value: "2"})
+		}
+	}
+	if *restores > 1 {
+		t.Job.Spec.RestartPolicy.ExcludeNodeSeconds = new(int32(0)) // a node that has its power again is lost once more
 	}
 	t.Job.Spec.Supervisor.CheckpointTiers = []v1alpha1.CheckpointTier{
 		{Path: memory, Scope: v1alpha1.CheckpointScopePod},
@@ -48,12 +59,70 @@ func withCopies(t *Training) {
 // has: from memory, from the disk of its node, or from the storage that all share.
 func TestRanksResumeFromTheirNearestCopy(t *testing.T) {
 	s := torchrun(t, "copies", 100_000, (*Training).Supervise, (*Training).WithoutAgents, withCopies)
-	before := s.pods()
-	s.resumeAfter(
-		fault{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, memory, 1},
-		fault{"a pod is deleted", 1, func() error { return s.deletePods(1) }, cluster.LocalPath, onNode},
-		fault{"a node loses its power", 2, func() error { return s.powerOff(before[2].Spec.NodeName) }, cluster.SharedPath, inShared},
-	)
+	all := &restored{MiB: *padMiB, Seconds: map[v1alpha1.CheckpointScope][]float64{}, LostSteps: map[string][]int{}}
+	write := all.record(t)
+	for range *restores {
+		lost := s.pods()[2].Spec.NodeName
+		repair := sync.OnceFunc(func() {
+			s.must(ground.PowerOn(s.ctx, lost))
+			s.must(ground.AwaitGPUs(s.ctx, lost))
+		})
+		s.resumeAfter(all.add,
+			fault{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, memory, 1},
+			fault{"a pod is deleted", 1, func() error { return s.deletePods(1) }, cluster.LocalPath, onNode},
+			fault{"a node loses its power", 2, func() error { t.Cleanup(repair); return ground.PowerOff(s.ctx, lost) }, cluster.SharedPath, inShared},
+		)
+		repair()
+	}
+	write()
+}
+
+// restored is what was measured of restores, for -record.
+type restored struct {
+	evidence.Tested
+	// MiB is how large the checkpoints are.
+	MiB int `json:"mib"`
+	// Seconds that ranks took to read one, by where it was.
+	Seconds map[v1alpha1.CheckpointScope][]float64 `json:"seconds"`
+	// Ratios of the medians to that of memory.
+	Ratios map[v1alpha1.CheckpointScope]float64 `json:"ratios"`
+	// LostSteps were made again, by what had happened.
+	LostSteps map[string][]int `json:"lostSteps"`
+}
+
+// add adds how the ranks have resumed after a fault.
+func (r *restored) add(what string, lostSteps int, ranks []resumption) {
+	r.LostSteps[what] = append(r.LostSteps[what], lostSteps)
+	for _, rank := range ranks {
+		scope := scopes[rank.folder]
+		r.Seconds[scope] = append(r.Seconds[scope], rank.seconds)
+	}
+}
+
+// record returns what writes it.
+func (r *restored) record(t *testing.T) (write func()) {
+	t.Helper()
+	if *record == "" || r.MiB == 0 {
+		return func() {}
+	}
+	path := filepath.Join(*record, restoresFile)
+	var err error
+	if r.Tested, err = evidence.Of(t.Context(), "make test-restores", path); err != nil {
+		t.Fatal(err)
+	}
+	median := func(scope v1alpha1.CheckpointScope) float64 {
+		seconds := slices.Sorted(slices.Values(r.Seconds[scope]))
+		return seconds[len(seconds)/2]
+	}
+	return func() {
+		r.Ratios = map[v1alpha1.CheckpointScope]float64{}
+		for scope := range r.Seconds {
+			r.Ratios[scope] = math.Round(100*median(scope)/median(v1alpha1.CheckpointScopePod)) / 100
+		}
+		if err := evidence.Write(path, r); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // withSurvivors has ranks save their last whole step when they cannot go on, and rank 0 every thirtieth.
@@ -70,7 +139,7 @@ func withSurvivors(t *Training) {
 func TestSurvivorsSave(t *testing.T) {
 	s := torchrun(t, "survivors", 100_000, (*Training).Supervise, (*Training).WithoutAgents, withSurvivors)
 	before := s.pods()
-	s.resumeAfter(
+	s.resumeAfter(func(string, int, []resumption) {},
 		fault{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, cluster.SharedPath, 1},
 		fault{"a node loses its power", 2, func() error { return s.powerOff(before[2].Spec.NodeName) }, cluster.SharedPath, 1},
 	)
@@ -90,8 +159,8 @@ type fault struct {
 	every  int
 }
 
-// resumeAfter has faults strike, one after the other.
-func (s *scenario) resumeAfter(faults ...fault) {
+// resumeAfter has faults strike, one after the other, and notes how many steps each has cost, and how the ranks have resumed.
+func (s *scenario) resumeAfter(note func(what string, lostSteps int, ranks []resumption), faults ...fault) {
 	s.t.Helper()
 	for _, fault := range faults {
 		s.must(s.Refresh(s.ctx))
@@ -101,7 +170,8 @@ func (s *scenario) resumeAfter(faults ...fault) {
 		s.must(s.AwaitJob(s.ctx, "the gang trains again", func(job *v1alpha1.TrainingJob) bool {
 			return job.Status.Epoch > epoch && len(job.Status.Incidents) > 0 && job.Status.Incidents[len(job.Status.Incidents)-1].Outcome == v1alpha1.OutcomeRecovered
 		}))
-		s.resumedAlike(fault.what, fault.rank, fault.folder, fault.every)
+		lostSteps, ranks := s.resumedAlike(fault.what, fault.rank, fault.folder, fault.every)
+		note(fault.what, lostSteps, ranks)
 	}
 }
 
@@ -109,8 +179,9 @@ var bits = regexp.MustCompile(`event=step rank=\d+ step=(\d+) .*bits=(\S+)`)
 
 // resumption is how a rank has resumed.
 type resumption struct {
-	step   int
-	folder string
+	step    int
+	folder  string
+	seconds float64
 	// last is the last step of the log before that, and bits what each step in the log came to.
 	last int
 	bits map[string][]string
@@ -119,7 +190,7 @@ type resumption struct {
 // resumption reads from the log of a rank how it has resumed in the epoch of the job, once it makes steps again.
 func (s *scenario) resumption(pod corev1.Pod) (r resumption) {
 	s.t.Helper()
-	resumed := regexp.MustCompile(fmt.Sprintf(`event=resumed rank=\d+ step=(\d+) folder=(\S+) epoch=%d\n`, s.Job.Status.Epoch))
+	resumed := regexp.MustCompile(fmt.Sprintf(`event=resumed rank=\d+ step=(\d+) folder=(\S+) seconds=(\S+) epoch=%d\n`, s.Job.Status.Epoch))
 	var log string
 	var begun []int
 	s.must(await(s.ctx, pod.Name+" makes steps again", func(ctx context.Context) (done bool, err error) {
@@ -129,6 +200,7 @@ func (s *scenario) resumption(pod corev1.Pod) (r resumption) {
 	}))
 	r = resumption{folder: log[begun[4]:begun[5]], bits: map[string][]string{}}
 	r.step, _ = strconv.Atoi(log[begun[2]:begun[3]])
+	r.seconds, _ = strconv.ParseFloat(log[begun[6]:begun[7]], 64)
 	for _, made := range bits.FindAllStringSubmatch(log, -1) {
 		r.bits[made[1]] = append(r.bits[made[1]], made[2])
 	}
@@ -140,14 +212,15 @@ func (s *scenario) resumption(pod corev1.Pod) (r resumption) {
 }
 
 // resumedAlike checks that all ranks have resumed from one step, which is as new as can be and in the incident, that one of them has read it from a folder, and that steps that were
-// made again have come to the same.
-func (s *scenario) resumedAlike(what string, rank int, folder string, every int) {
+// made again have come to the same. It returns how many those are, and how each rank has resumed.
+func (s *scenario) resumedAlike(what string, rank int, folder string, every int) (lostSteps int, ranks []resumption) {
 	s.t.Helper()
 	inc := s.Job.Status.Incidents[len(s.Job.Status.Incidents)-1]
 	step, last, folders, came := int(ptr.Deref(inc.ResumeStep, -1)), 0, map[int]string{}, map[string]string{}
 	for r, pod := range s.pods() {
 		resumed := s.resumption(pod)
 		last, folders[r] = max(last, resumed.last), resumed.folder
+		ranks = append(ranks, resumed)
 		if resumed.step != step {
 			s.errorf("%s: rank %d resumed from step %d, and the incident says %d", what, r, resumed.step, step)
 		}
@@ -179,4 +252,5 @@ func (s *scenario) resumedAlike(what string, rank int, folder string, every int)
 	if step < last-every || step%every != 0 || step > last {
 		s.errorf("%s: resumed from step %d after step %d, with a copy every %d", what, step, last, every)
 	}
+	return last - step, ranks
 }

@@ -1,6 +1,7 @@
 # A tiny DistributedDataParallel run on CPU with gloo, as an agent of
 # `python3 -m torch.distributed.run` starts it. Rank 0 saves, everybody loads, and the
 # losses have the same bits however often the run was disturbed.
+import functools
 import json
 import os
 import signal
@@ -20,6 +21,9 @@ WORK_TIME = float(os.environ.get("WORK_TIME", "0"))
 SHARED = os.environ.get("SHARED", "/shared")
 METRICS = os.environ.get("METRICS")
 SURVIVORS_SAVE = "SURVIVORS_SAVE" in os.environ
+# How large a checkpoint is beside the model, and how many copies are kept in each folder.
+PAD_MIB = int(os.environ.get("PAD_MIB", "0"))
+KEEP_COPIES = int(os.environ.get("KEEP_COPIES", "3"))
 # Folders of this rank alone, and every how many steps it saves a copy there: /memory=1,/local=5.
 COPIES = [(path, int(every)) for path, every in (c.split("=") for c in os.environ.get("COPIES", "").split(",") if c)]
 
@@ -60,12 +64,26 @@ def write_metrics(step, loss):
             f.write(f"{step} {loss}\n")
 
 
+@functools.cache
+def pad():
+    """What makes a checkpoint as large as one of a real model."""
+    return torch.arange(PAD_MIB << 17, dtype=torch.float64)
+
+
+def read(path):
+    """Read a checkpoint. A large one is read from its disk, as after a restart of the node, and not from what the kernel has kept of it."""
+    with open(path, "rb") as f:
+        if PAD_MIB:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return torch.load(f)
+
+
 def write(folder, model, optimizer, step):
     """Write, fsync, rename: what is there under its name is whole. Several ranks may write the same."""
     path = f"{folder}/step-{step}.pt"
     partial = f"{path}.{dist.get_rank()}.tmp"
     with open(partial, "wb") as f:
-        torch.save({"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, f)
+        torch.save({"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "pad": pad()}, f)
         f.flush()
         os.fsync(f.fileno())
     os.rename(partial, path)
@@ -80,11 +98,11 @@ def save(model, optimizer, step):
 
 
 def copy(model, optimizer, step):
-    """Save this rank's own copies that are due, and keep three in each folder."""
+    """Save this rank's own copies that are due, and keep the last of each folder."""
     for folder, every in COPIES:
         if step % every == 0:
             write(folder, model, optimizer, step)
-            for old in sorted(saved(folder))[:-3]:
+            for old in sorted(saved(folder))[:-KEEP_COPIES]:
                 os.remove(f"{folder}/step-{old}.pt")
 
 
@@ -139,15 +157,17 @@ def choose():
 
 def resume(model, optimizer):
     step, folder = choose()
+    began = time.monotonic()
     if step:
-        state = torch.load(f"{folder}/step-{step}.pt")
+        state = read(f"{folder}/step-{step}.pt")
         model.module.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+    seconds = round(time.monotonic() - began, 3)
     for copies, _ in COPIES:  # what is newer is of a run that was given up
         for newer in saved(copies):
             if newer > step:
                 os.remove(f"{copies}/step-{newer}.pt")
-    say("resumed", step=step, folder=folder, epoch=os.environ.get("LOCKSTEP_EPOCH"))
+    say("resumed", step=step, folder=folder, seconds=seconds, epoch=os.environ.get("LOCKSTEP_EPOCH"))
     return step
 
 
