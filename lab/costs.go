@@ -3,6 +3,8 @@ package lab
 import (
 	"fmt"
 	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // Costs are the times that things take, whatever is decided.
@@ -33,6 +35,16 @@ type Costs struct {
 	Start time.Duration
 	// Restore is from when all processes run until they train again: they find each other, and load the checkpoint.
 	Restore time.Duration
+	// Copies are what ranks save near them, by the scope, Pod or Node, of their job's checkpointTiers. To save one stops no training.
+	Copies map[v1alpha1.CheckpointScope]Copies
+}
+
+// Copies of checkpoints near their ranks.
+type Copies struct {
+	// Interval is how long the program trains between two of them.
+	Interval time.Duration
+	// Restore is Costs.Restore where each rank finds one that is as near, or nearer.
+	Restore time.Duration
 }
 
 // DefaultCosts are for a gang that checkpoints every half hour. NodeNotReady is Kubernetes' node-monitor-grace-period, 50 s since
@@ -59,6 +71,11 @@ func (c *Costs) check() error {
 	}
 	if c.CreateRate <= 0 {
 		return fmt.Errorf("costs: CreateRate is %g pods per second, and has to be positive", c.CreateRate)
+	}
+	for scope, copies := range c.Copies {
+		if copies.Interval <= 0 || copies.Restore < 0 {
+			return fmt.Errorf("costs: copies of scope %s each %s, restored in %s: the first has to be positive, and the second must not be negative", scope, copies.Interval, copies.Restore)
+		}
 	}
 	if c.CheckpointInterval <= 0 {
 		return fmt.Errorf("costs: CheckpointInterval is %s, and has to be positive", c.CheckpointInterval)

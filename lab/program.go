@@ -1,6 +1,12 @@
 package lab
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
+)
 
 // program is the training: a collective of one process for each rank, which is lost with any of them.
 type program struct {
@@ -11,6 +17,8 @@ type program struct {
 	gathering int
 	// savedAt is when a checkpoint was last written on request; zero for none since training began.
 	savedAt time.Time
+	// places are those of the ranks that trained last, and have copies there.
+	places map[gang.Rank]place
 }
 
 // gather begins to restore once every rank has a process that no earlier collective holds.
@@ -22,25 +30,69 @@ func (g *program) gather(w *world) {
 	g.gathering++
 	for _, p := range w.pods {
 		if p.process.joined { // a survivor that was kept, with all that was trained
-			w.tally.giveBack()
+			w.tally.giveBack(0)
 		}
 		p.process.joined = p.process.running && !p.Spare
 	}
-	gathering := g.gathering
+	gathering, restore := g.gathering, g.nearest(w)
 	goesOn := func() bool { return g.joined && g.gathering == gathering }
-	w.after(w.Costs.Restore, func() {
+	w.after(restore, func() {
 		if goesOn() {
-			g.training, g.since, g.savedAt = true, w.now, time.Time{}
+			g.training, g.since, g.savedAt, g.places = true, w.now, time.Time{}, placesOf(w)
 			w.trains()
 		}
 	})
 	if w.showsProgress() {
-		w.after(w.Costs.Restore+w.Costs.CheckpointInterval+w.Costs.CheckpointWrite, func() {
+		w.after(restore+w.Costs.CheckpointInterval+w.Costs.CheckpointWrite, func() {
 			if goesOn() {
 				w.progress()
 			}
 		})
 	}
+}
+
+// place is where a rank has copies of checkpoints.
+type place struct{ pod, node string }
+
+func placesOf(w *world) map[gang.Rank]place {
+	places := map[gang.Rank]place{}
+	for _, p := range w.pods {
+		if p.process.joined {
+			places[p.Rank()] = place{p.UID, p.Node}
+		}
+	}
+	return places
+}
+
+// nearest returns how long the ranks take to restore, and gives back what was trained until the newest copy that each of them still has.
+func (g *program) nearest(w *world) (restore time.Duration) {
+	farthest := 0
+	for rank, is := range placesOf(w) {
+		was, scope := g.places[rank], v1alpha1.CheckpointScopeShared
+		switch {
+		case was == is:
+			scope = v1alpha1.CheckpointScopePod
+		case was.node == is.node:
+			scope = v1alpha1.CheckpointScopeNode
+		}
+		farthest = max(farthest, slices.Index(byDistance, scope))
+	}
+	for _, scope := range byDistance[farthest:] {
+		copies, saved := w.Costs.Copies[scope]
+		if saved && w.Reads(scope) {
+			w.tally.giveBack(copies.Interval / 2)
+			return copies.Restore
+		}
+	}
+	return w.Costs.Restore
+}
+
+// byDistance are the scopes of checkpoints, the nearest first.
+var byDistance = []v1alpha1.CheckpointScope{v1alpha1.CheckpointScopePod, v1alpha1.CheckpointScopeNode, v1alpha1.CheckpointScopeShared}
+
+// Reads reports whether the supervisors of the job look for checkpoints of a scope.
+func (s *Setup) Reads(scope v1alpha1.CheckpointScope) bool {
+	return s.supervised() && slices.ContainsFunc(s.Job.Spec.Supervisor.CheckpointTiers, func(t v1alpha1.CheckpointTier) bool { return t.Scope == scope })
 }
 
 // trains has pods that are ready only then become so.

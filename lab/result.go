@@ -112,10 +112,11 @@ func (t *tally) stop(w *world, since, savedAt time.Time) {
 	t.outages = append(t.outages, Outage{At: w.now.Sub(Begin), Cause: t.cause, Lost: lost})
 }
 
-// giveBack notes that nothing was lost when training stopped.
-func (t *tally) giveBack() {
+// giveBack notes that no more was lost when training stopped.
+func (t *tally) giveBack(lost time.Duration) {
 	o := &t.outages[len(t.outages)-1]
-	t.trained, o.Lost = t.trained+o.Lost, 0
+	back := max(0, o.Lost-lost)
+	t.trained, o.Lost = t.trained+back, o.Lost-back
 }
 
 // split says how much of the training of some time a checkpoint has, and how much is lost: what is expected of a failure that may

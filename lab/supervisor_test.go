@@ -119,3 +119,38 @@ func TestADryRunLeavesProgramsToTheirKubelets(t *testing.T) {
 		t.Errorf("down for %s", r.Down)
 	}
 }
+
+// Ranks resume from the nearest copy that each of them has: in the memory of its pod, on its node, or else from what all share.
+func TestRanksRestoreTheNearestCopies(t *testing.T) {
+	costs := DefaultCosts()
+	costs.Copies = map[v1alpha1.CheckpointScope]Copies{
+		v1alpha1.CheckpointScopePod:  {Interval: 10 * time.Second, Restore: 5 * time.Second},
+		v1alpha1.CheckpointScopeNode: {Interval: time.Minute, Restore: 20 * time.Second},
+	}
+	tier := func(scope v1alpha1.CheckpointScope) v1alpha1.CheckpointTier {
+		return v1alpha1.CheckpointTier{Path: "/" + string(scope), Scope: scope}
+	}
+	inPod, onNode := tier(v1alpha1.CheckpointScopePod), tier(v1alpha1.CheckpointScopeNode)
+	for name, tc := range map[string]struct {
+		effect        Effect
+		tiers         []v1alpha1.CheckpointTier
+		lost, restore time.Duration
+	}{
+		"a program":                      {ProcessExit, []v1alpha1.CheckpointTier{inPod, onNode}, 5 * time.Second, 5 * time.Second},
+		"a program, without memory":      {ProcessExit, []v1alpha1.CheckpointTier{onNode}, 30 * time.Second, 20 * time.Second},
+		"a pod":                          {PodLoss, []v1alpha1.CheckpointTier{inPod, onNode}, 30 * time.Second, 20 * time.Second},
+		"a pod, without copies on nodes": {PodLoss, []v1alpha1.CheckpointTier{inPod}, costs.CheckpointInterval / 2, costs.Restore},
+		"a node":                         {NodeLoss, []v1alpha1.CheckpointTier{inPod, onNode}, costs.CheckpointInterval / 2, costs.Restore},
+		"a program that saves no copies": {ProcessExit, nil, costs.CheckpointInterval / 2, costs.Restore},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := supervisedJob(4, v1alpha1.SurvivorsRestart)
+			j.Spec.Supervisor.CheckpointTiers = tc.tiers
+			r := play(t, Setup{Job: j, HyperNodes: racks(1, 6), For: 20 * time.Hour, Costs: &costs, Failures: []Failure{
+				{At: 10 * time.Hour, Nodes: []string{"n-0-0"}, Cause: Cause{Name: "c", Effect: tc.effect, Repair: time.Hour}},
+			}})
+			check.Equal(t, "lost", tc.lost, r.Lost)
+			check.Equal(t, "restores", costs.Restore+tc.restore, r.DownIn[Restore])
+		})
+	}
+}

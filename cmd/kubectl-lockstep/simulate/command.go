@@ -168,6 +168,9 @@ func (o *options) studies(model *lab.Model, recorded *v1alpha1.TrainingJob, hist
 		}
 		studies = append(studies, &study{name: name, job: job})
 	}
+	if err := o.checkCopies(studies); err != nil {
+		return nil, err
+	}
 	o.learn(studies[asked].job)
 	studies = append(studies, &study{name: wholeJob, job: lab.WholeJobRestarts(studies[asked].job)})
 	causes, err := model.Rates()

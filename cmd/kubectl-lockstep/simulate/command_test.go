@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -132,6 +133,28 @@ status: {availability: {startTime: "2026-01-02T03:04:05.000000Z", lostTime: [{ca
 	check.Equal(t, "of five, and of a flag", []float64{1200, 30}, told(5, 300, "--checkpoint-interval", "20m"))
 	check.Equal(t, "of less than nothing", []float64{1800, 30}, told(5, -300))
 	check.Equal(t, "of years", []float64{1800, 30}, told(5, 1e9))
+}
+
+// What ranks have near them is trained again no more, and sooner restored; a whole-job restart loses it.
+func TestCopiesOfCheckpoints(t *testing.T) {
+	file := fileOf(t, job+`spec:
+  supervisor: {checkpointTiers: [{path: /memory, scope: Pod}, {path: /shared, scope: Shared}]}
+  tasks: [{name: worker, replicas: 4, template: {spec: {containers: [{name: c, image: i, command: [train]}]}}}]
+`)
+	lost := func(args ...string) []float64 {
+		t.Helper()
+		r := jsonOf(t, append([]string{"-f", file, "--for", "300d", "--plays", "1"}, args...)...)
+		return []float64{r.Jobs[0].Lost["stepsSinceSave"] + r.Jobs[0].Lost["restore"], r.Jobs[1].Lost["stepsSinceSave"] + r.Jobs[1].Lost["restore"]}
+	}
+	without, with := lost(), lost("--copies", "Pod=10s/5s")
+	check.Equal(t, "setup", map[v1alpha1.CheckpointScope]Copies{"Pod": {10, 5}}, jsonOf(t, "-f", file, "--plays", "1", "--copies", "Pod=10s/5s").Setup.Copies)
+	if with[0] > 0.8*without[0] || with[1] != without[1] {
+		t.Errorf("lost with copies: %v, and without: %v", with, without)
+	}
+	out, err := simulate("-f", file, "--for", "10d", "--plays", "1", "--copies", "Pod=10s/5s")
+	if want := "Ranks with a copy of scope Pod, of which there is one every 10s,"; err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v, and it does not say %q:\n%s", err, want, out)
+	}
 }
 
 // A job that has begun again tells how long its program takes until it trains.

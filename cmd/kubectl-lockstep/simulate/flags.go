@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/lines"
 	"github.com/lockstep-dev/lockstep/lab"
 )
@@ -35,7 +36,7 @@ type options struct {
 var idle = map[string][]string{
 	"replay": {
 		"failures", "for", "plays", "seed", "sweep", "suggest",
-		"checkpoint-interval", "restore", "backoff", "node-not-ready", "health-report",
+		"checkpoint-interval", "restore", "copies", "backoff", "node-not-ready", "health-report",
 	},
 	"topology": {"nodes", "nodes-per-rack"},
 	"output":   {"suggest"},
@@ -65,6 +66,8 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.Var((*span)(&o.costs.CheckpointInterval), "checkpoint-interval", "time that the program trains between two checkpoints")
 	f.Var((*span)(&o.costs.CheckpointWrite), "checkpoint-write", "time for which a checkpoint stops the training")
 	f.Var((*span)(&o.costs.Restore), "restore", "time from when all processes run until they train")
+	f.Var((*copies)(&o.costs.Copies), "copies",
+		"copies that ranks save by scope of their checkpointTiers, with the time between two and from when all processes run until they train, such as Pod=30s/5s,Node=5m/20s")
 	f.Var((*span)(&o.costs.Start), "start", "time from the binding of a pod until its process runs")
 	f.Var((*span)(&o.costs.Stop), "stop", "time from the deletion of a pod until it is gone")
 	f.Var((*span)(&o.costs.RestartInPlace), "restart-in-place",
@@ -127,3 +130,32 @@ func formatSpan(d time.Duration) string {
 	}
 	return lines.Exactly(d)
 }
+
+// copies is a flag for what ranks save near them.
+type copies map[v1alpha1.CheckpointScope]lab.Copies
+
+func (c *copies) Set(text string) error {
+	*c = copies{}
+	for one := range strings.SplitSeq(text, ",") {
+		scope, times, _ := strings.Cut(one, "=")
+		between, restore, whole := strings.Cut(times, "/")
+		if s := v1alpha1.CheckpointScope(scope); !whole || s != v1alpha1.CheckpointScopePod && s != v1alpha1.CheckpointScopeNode {
+			return fmt.Errorf("%q has to be Pod=TIME/TIME or Node=TIME/TIME", one)
+		}
+		var of lab.Copies
+		if err := errors.Join((*span)(&of.Interval).Set(between), (*span)(&of.Restore).Set(restore)); err != nil {
+			return err
+		}
+		if of.Interval == 0 {
+			return fmt.Errorf("%q: the time between two copies has to be positive", one)
+		}
+		(*c)[v1alpha1.CheckpointScope(scope)] = of
+	}
+	return nil
+}
+
+// String is what the help shows: the flag has no default.
+func (c *copies) String() string { return "" }
+
+// Type is what the help shows of the value.
+func (c *copies) Type() string { return "scopes" }

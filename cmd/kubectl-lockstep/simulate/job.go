@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/config"
 	"github.com/lockstep-dev/lockstep/config/admission"
+	"github.com/lockstep-dev/lockstep/lab"
 )
 
 // kind is that of TrainingJobs.
@@ -39,6 +41,16 @@ const (
 	tellingRestarts  = 3
 	longestRetrained = 7 * day
 )
+
+// checkCopies refuses copies that no job looks for.
+func (o *options) checkCopies(studies []*study) error {
+	for scope := range o.costs.Copies {
+		if !slices.ContainsFunc(studies, func(s *study) bool { return (&lab.Setup{Job: s.job}).Reads(scope) }) {
+			return fmt.Errorf("--copies has %s, and no job has an entry with this scope in spec.supervisor.checkpointTiers", scope)
+		}
+	}
+	return nil
+}
 
 // learn takes from a job's status what no flag says.
 func (o *options) learn(job *v1alpha1.TrainingJob) {

@@ -125,6 +125,11 @@ func TestFlagsNameWhatIsWrong(t *testing.T) {
 		"no rack":              {[]string{"-f", sample, "--nodes-per-rack", "0"}, "--nodes-per-rack is 0"},
 		"a negative time":      {[]string{"-f", sample, "--restore", "-1s"}, `"--restore" flag: it must not be negative`},
 		"no checkpoints":       {[]string{"-f", sample, "--checkpoint-interval", "0"}, "--checkpoint-interval is 0, and has to be positive"},
+		"copies of no tier":    {[]string{"-f", sample, "--copies", "Pod=30s/5s"}, "--copies has Pod, and no job has an entry with this scope in spec.supervisor.checkpointTiers"},
+		"copies for all":       {[]string{"-f", sample, "--copies", "Shared=30s/5s"}, `"Shared=30s/5s" has to be Pod=TIME/TIME or Node=TIME/TIME`},
+		"copies in no time":    {[]string{"-f", sample, "--copies", "Pod=0s/5s"}, `"Pod=0s/5s": the time between two copies has to be positive`},
+		"half of a copy":       {[]string{"-f", sample, "--copies", "Pod=30s/5s,Node=1m"}, `"Node=1m" has to be`},
+		"a copy at some time":  {[]string{"-f", sample, "--copies", "Pod=soon/5s"}, `"soon" is no time such as`},
 		"no sweep":             {[]string{"-f", sample, "--sweep", "hold.seconds"}, "has to be FIELD=FROM..TO"},
 		"a step far away":      {[]string{"-f", sample, "--sweep", "rules[node-may-return].steps[99999999999999999999].afterSeconds=1s..2s"}, "rule node-may-return has 3 steps, and none of index 99999999999999999999"},
 		"a sweep of nothing":   {[]string{"-f", sample, "--sweep", "budget.maxRestarts=1s..2s"}, `there is no field "budget.maxRestarts"`},
@@ -138,7 +143,7 @@ func TestFlagsNameWhatIsWrong(t *testing.T) {
 func TestFlagsThatWouldBeIgnored(t *testing.T) {
 	for flag, others := range idle {
 		for _, other := range others {
-			value := map[string]string{"nodes": "5", "nodes-per-rack": "5", "plays": "5", "seed": "5", "suggest": "true"}[other]
+			value := map[string]string{"copies": "Pod=30s/5s", "nodes": "5", "nodes-per-rack": "5", "plays": "5", "seed": "5", "suggest": "true"}[other]
 			_, err := simulate("-f", sample, "--"+flag, sample, "--"+other+"="+cmp.Or(value, "1h"))
 			if want := "[" + flag + " " + other + "] are set none of the others can be"; err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q", err, want)

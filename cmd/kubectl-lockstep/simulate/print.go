@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,6 +21,10 @@ func (o *options) print(out io.Writer, r *Report) {
 	fmt.Fprintf(out, "Failures: %.2f in 1,000 node-days\n  (%s).\n", s.FailuresPerThousandNodeDays, s.FailureSource)
 	fmt.Fprintf(out, "Assumed: a checkpoint every %s (--checkpoint-interval), which takes %s\n  (--checkpoint-write); %s to restore one (--restore).\n",
 		formatSpan(o.costs.CheckpointInterval), formatSpan(o.costs.CheckpointWrite), formatSpan(o.costs.Restore))
+	for _, scope := range slices.Sorted(maps.Keys(o.costs.Copies)) {
+		of := o.costs.Copies[scope]
+		say(out, "Ranks with a copy of scope %s, of which there is one every %s, restore it in %s (--copies).", scope, formatSpan(of.Interval), formatSpan(of.Restore))
+	}
 	if o.retrained > 0 {
 		text := fmt.Sprintf("The time between two checkpoints is twice what the job has trained again after a restart, as an average of %d.", o.retrained)
 		if !o.given("checkpoint-write") {

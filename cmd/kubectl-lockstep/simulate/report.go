@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/lab"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 )
@@ -37,8 +38,16 @@ type Setup struct {
 	CheckpointIntervalSeconds   float64 `json:"checkpointIntervalSeconds"`
 	CheckpointWriteSeconds      float64 `json:"checkpointWriteSeconds"`
 	RestoreSeconds              float64 `json:"restoreSeconds"`
+	// Copies are those of --copies.
+	Copies map[v1alpha1.CheckpointScope]Copies `json:"copies,omitempty"`
 	// AssumedRepairSeconds is for how long a node is away after a failure that does not tell it; left out where all do.
 	AssumedRepairSeconds float64 `json:"assumedRepairSeconds,omitempty"`
+}
+
+// Copies are what ranks save near them.
+type Copies struct {
+	IntervalSeconds float64 `json:"intervalSeconds"`
+	RestoreSeconds  float64 `json:"restoreSeconds"`
 }
 
 // Job is what comes of one job.
@@ -146,6 +155,12 @@ func (o *options) fill(r *Report, model *lab.Model, studies []*study) {
 		FailureSource: model.Source, FailuresPerThousandNodeDays: rate(first.setup.Causes),
 		CheckpointIntervalSeconds: o.costs.CheckpointInterval.Seconds(), CheckpointWriteSeconds: o.costs.CheckpointWrite.Seconds(),
 		RestoreSeconds: o.costs.Restore.Seconds(), AssumedRepairSeconds: model.AssumedRepair.Seconds(),
+	}
+	for scope, of := range o.costs.Copies {
+		if r.Setup.Copies == nil {
+			r.Setup.Copies = map[v1alpha1.CheckpointScope]Copies{}
+		}
+		r.Setup.Copies[scope] = Copies{of.Interval.Seconds(), of.Restore.Seconds()}
 	}
 	r.NeverDown = limit(&first.setup)
 	for _, s := range studies {
