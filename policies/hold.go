@@ -179,7 +179,7 @@ func (j job) markBegun(s *v1alpha1.TrainingJobStatus, before []v1alpha1.NodeHold
 	}
 	vacant := map[string]bool{}
 	gang.EachRank(j.Effective, func(r gang.Rank) {
-		if node := gang.NodeOf(s.Placement, r); node != "" && !j.occupies(r, node) {
+		if node := gang.NodeOf(s.Placement, r); node != "" && !j.occupies(s, r, node) {
 			vacant[node] = true
 		}
 	})
@@ -206,9 +206,9 @@ func (j job) hasTaint(h v1alpha1.NodeHold) bool {
 }
 
 // occupies reports whether the room of a rank on its node is taken by its pod, or by the spare whose node it gets.
-func (j job) occupies(r gang.Rank, node string) bool {
+func (j job) occupies(s *v1alpha1.TrainingJobStatus, r gang.Rank, node string) bool {
 	there := func(p *gang.Pod) bool { return p != nil && p.Node == node && !p.Deleting && !p.Finished() }
 	found := there(j.Pod(r))
-	j.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) { found = found || there(p) })
+	j.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) { found = found || (there(p) && gang.IsStale(s, p)) })
 	return found
 }

@@ -515,3 +515,15 @@ func (s *scene) notReady(nodes ...string) {
 		s.node(node, func(n *gang.Node) { n.Ready = false })
 	}
 }
+
+// A spare that waits beside a rank keeps no room for it: another job's pod may have come before the node was held.
+func TestASpareBesideARankKeepsNoRoomForIt(t *testing.T) {
+	s := warm(1)
+	s.bind(3, "n01")
+	s.reports(3, gang.ProcessWarmingUp)
+	s.decide()
+	s.crash(1, 1)
+	s.decide()
+	check.Equal(t, "node of the rank", "n01", s.nodes()[1])
+	check.Equal(t, "late", true, placement.HoldOn(s.status().Holds, "n01").Late)
+}
