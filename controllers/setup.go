@@ -202,20 +202,25 @@ func jobOf(_ context.Context, obj client.Object) []reconcile.Request {
 
 // jobsOn are the jobs that a node matters to: those with pods on it, and those that look for room.
 func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) []reconcile.Request {
+	found := r.jobsWithPodsOn(ctx, node)
+	for _, request := range r.jobsThatMove(ctx, nil) {
+		found[request] = true
+	}
+	return slices.Collect(maps.Keys(found))
+}
+
+func (r *TrainingJobReconciler) jobsWithPodsOn(ctx context.Context, node client.Object) map[reconcile.Request]bool {
 	found := map[reconcile.Request]bool{}
 	pods := &corev1.PodList{}
 	if err := r.List(ctx, pods, client.MatchingFields{indexNode: node.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache is stopping
+		return found // the cache is stopping
 	}
 	for i := range pods.Items {
 		for _, request := range jobOf(ctx, &pods.Items[i]) {
 			found[request] = true
 		}
 	}
-	for _, request := range r.jobsThatMove(ctx, nil) {
-		found[request] = true
-	}
-	return slices.Collect(maps.Keys(found))
+	return found
 }
 
 // byNode asks for passes over the jobs that a node matters to, which are urgent where it is lost.
@@ -238,7 +243,7 @@ func (r *TrainingJobReconciler) byNode() handler.EventHandler {
 
 // noteUrgent has no job rest that has pods on a node.
 func (r *TrainingJobReconciler) noteUrgent(ctx context.Context, node client.Object) {
-	for _, job := range r.jobsOn(ctx, node) {
+	for job := range r.jobsWithPodsOn(ctx, node) {
 		r.memories.of(job.NamespacedName).urgent.Store(true)
 	}
 }

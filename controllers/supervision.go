@@ -22,7 +22,6 @@ import (
 	"github.com/lockstep-dev/lockstep/controllers/volcano"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
@@ -254,7 +253,7 @@ const (
 func (r *TrainingJobReconciler) rest(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus, thought time.Duration) {
 	m := r.memoryOf(job)
 	m.rests = time.Time{}
-	if r.Supervision != nil && job.Spec.Supervisor != nil && incident.AnyOpen(s) {
+	if r.Supervision != nil && job.Spec.Supervisor != nil && gang.Restarts(s) {
 		m.rests = r.Clock.Now().Add(min(restsFor*thought, longestRest))
 	}
 }

@@ -86,7 +86,7 @@ func TestAJobRests(t *testing.T) {
 	e.r.Supervision = &Supervision{}
 	job := e.job()
 	job.Spec.Supervisor = &v1alpha1.Supervisor{}
-	open := &v1alpha1.TrainingJobStatus{Incidents: []v1alpha1.Incident{{ID: 1}}}
+	open := &v1alpha1.TrainingJobStatus{Epoch: 2, Incidents: []v1alpha1.Incident{{ID: 1, Epoch: 2}}}
 	m := e.r.memoryOf(job)
 	for name, tc := range map[string]struct {
 		job     *v1alpha1.TrainingJob
@@ -96,7 +96,7 @@ func TestAJobRests(t *testing.T) {
 	}{
 		"a gang that restarts":      {job, open, 10 * time.Millisecond, 250 * time.Millisecond},
 		"a gang of thousands":       {job, open, time.Second, longestRest},
-		"one that trains":           {job, &v1alpha1.TrainingJobStatus{}, time.Second, 0},
+		"one that trains":           {job, &v1alpha1.TrainingJobStatus{Epoch: 2, Incidents: []v1alpha1.Incident{{ID: 1, Epoch: 1}}}, time.Second, 0},
 		"a job without supervisors": {e.job(), open, time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (j job) tally(s *v1alpha1.TrainingJobStatus, t *v1alpha1.TaskStatus, r gang
 // hasGoodNode reports whether the pod of a rank or a spare may run where it is.
 func (j job) hasGoodNode(s *v1alpha1.TrainingJobStatus, r gang.Rank) bool {
 	p := j.Pod(r)
-	return p != nil && !p.Finished() && !p.Deleting && j.Places(s).Usable(p.Node, p.Task)
+	return p != nil && !p.Finished() && !p.Deleting && !gang.IsStale(s, p) && j.Places(s).Usable(p.Node, p.Task)
 }
 
 // completing is the number of ranks that are neither ready nor have succeeded, and are about to: their programs have ended well.

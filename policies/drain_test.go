@@ -139,6 +139,17 @@ func TestAMovedPodIsDeletedOnceTheGangRuns(t *testing.T) {
 	check.Equal(t, "deleted", []string{"2"}, s.deleted())
 }
 
+// It is deleted at once where the kubelet has started its container again, which may start its program without a manager.
+func TestAMovedPodWhoseContainerIsRestartedIsDeleted(t *testing.T) {
+	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
+	s.cordon("n01")
+	s.decide()
+	s.reports(1, gang.ProcessFailed)
+	s.Pods[1].StartedTime = s.status().EpochTime.Add(time.Second)
+	s.decide()
+	check.Equal(t, "deleted", []string{"2"}, s.deleted())
+}
+
 // It is deleted sooner where its program does not stop.
 func TestAMovedPodThatDoesNotStopIsDeleted(t *testing.T) {
 	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })

@@ -210,11 +210,12 @@ func (j job) isDeletedLater(s *v1alpha1.TrainingJobStatus, p *gang.Pod, dead boo
 }
 
 // stopsWithin is how much longer than stopSeconds an order may take to stop a program.
-const stopsWithin = 30 * time.Second
+const stopsWithin = 10 * time.Second
 
-// stoppedBy is when the program of a pod whose rank a spare has taken over should have stopped by the order of the epoch; zero where no order stops it.
+// stoppedBy is when the program of a pod whose rank a spare has taken over should have stopped by the order of the epoch; zero where no order stops it. A container
+// that the kubelet has started again since may start its program without a manager.
 func (j job) stoppedBy(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
-	if p.Process == nil || s.EpochTime == nil || j.KeepsSurvivors() || gang.LastRestart(s, p.Rank()) != v1alpha1.RestartTakenOver || !j.over(s, p) {
+	if p.Process == nil || s.EpochTime == nil || p.StartedTime.After(s.EpochTime.Time) || j.KeepsSurvivors() || gang.LastRestart(s, p.Rank()) != v1alpha1.RestartTakenOver || !j.over(s, p) {
 		return time.Time{}
 	}
 	return s.EpochTime.Add(instant.Seconds(ptr.Deref(j.Job.Spec.Supervisor.StopSeconds, 10)) + stopsWithin)

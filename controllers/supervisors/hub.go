@@ -160,31 +160,48 @@ func (g *gang) countBehind() {
 	g.behind = 0
 	for _, m := range g.pods {
 		heard := m.session != nil && !m.session.heardSince.IsZero()
-		if m.behind = heard && !m.role.Superseded && m.refused == "" && !g.order.isDone(m); m.behind {
+		if m.behind = heard && m.refused == "" && g.order.waitsFor(m); m.behind {
 			g.behind++
 		}
 	}
 }
 
-// isDone reports whether a program, of which there is a report, has done what an order says.
-func (o *Order) isDone(m *member) bool {
+// waitsFor reports whether the gang waits for the program of a pod, of which there is a report: until it has stopped, also where another pod has its rank by now, or until it has
+// been started. Nothing waits for spares.
+func (o *Order) waitsFor(m *member) bool {
 	r := m.report
-	there := r.Epoch >= o.Epoch && r.State != wire.State_STATE_STOPPING
-	return there && (!o.Start || m.role.Spare || r.State != wire.State_STATE_WAITING)
+	switch {
+	case m.role.Spare || (o.Start && m.role.Superseded):
+		return false
+	case r.Epoch < o.Epoch || r.State == wire.State_STATE_STOPPING:
+		return true
+	}
+	return o.Start && r.State == wire.State_STATE_WAITING
 }
 
 // isUrgent reports whether a decision waits for the last report of a pod: none has failed before in its epoch, or none is behind any more. The first
 // report of a stream may be that of a new pod, for which the others wait.
 func (g *gang) isUrgent(m *member, first bool) bool {
-	if r := m.report; r.State == wire.State_STATE_FAILED && r.Epoch > g.failed {
+	if g.order == nil {
+		return false
+	}
+	if r := m.report; r.State == wire.State_STATE_FAILED && r.Epoch > g.failed && r.Epoch <= g.order.Epoch {
 		g.failed = r.Epoch
 		return true
 	}
-	if g.order == nil || !g.order.isDone(m) {
+	switch {
+	case g.order.waitsFor(m):
 		return false
+	case m.behind:
+		return g.noLongerBehind(m)
 	}
+	return first && !g.order.Start && !m.role.Spare && g.behind == 0
+}
+
+// noLongerBehind reports whether a pod was the last that the gang waited for.
+func (g *gang) noLongerBehind(m *member) bool {
 	if !m.behind {
-		return first && !g.order.Start && g.behind == 0
+		return false
 	}
 	m.behind = false
 	g.behind--
@@ -309,6 +326,9 @@ func (h *Hub) disconnect(s *session, now time.Time) {
 	defer h.mu.Unlock()
 	if m := h.current(s); m != nil {
 		m.replace(nil, now)
+		if h.jobs[s.job].noLongerBehind(m) {
+			h.urgent[s.job.NamespacedName] = true
+		}
 		h.reported.Add(s.job.NamespacedName)
 	}
 }

@@ -153,8 +153,10 @@ func TestWhatIsUrgent(t *testing.T) {
 	check.Equal(t, "the second failure", false, isUrgent(last, 1, wire.State_STATE_FAILED))
 	check.Equal(t, "one that waits", false, isUrgent(first, 2, wire.State_STATE_WAITING))
 	check.Equal(t, "a spare", false, isUrgent(spare, 2, wire.State_STATE_WAITING))
-	check.Equal(t, "the last, which stops", false, isUrgent(last, 2, wire.State_STATE_STOPPING))
-	check.Equal(t, "the last, which waits", true, isUrgent(last, 2, wire.State_STATE_WAITING))
+	check.Equal(t, "the last rank, which stops", false, isUrgent(last, 2, wire.State_STATE_STOPPING))
+	check.Equal(t, "the last rank, beside a pod of before", false, isUrgent(last, 2, wire.State_STATE_WAITING))
+	check.Equal(t, "a pod of before, which has stopped", true, isUrgent(over, 2, wire.State_STATE_WAITING))
+	check.Equal(t, "a failure of a run that is none", false, isUrgent(over, 1<<60, wire.State_STATE_FAILED))
 	check.Equal(t, "a pod that is new", true, isUrgent(reporting(h, job, "new"), 2, wire.State_STATE_WAITING))
 	h.Order(job, Order{Epoch: 2, Start: true}, roles)
 	check.Equal(t, "one that runs", false, isUrgent(first, 2, wire.State_STATE_RUNNING))
@@ -162,6 +164,13 @@ func TestWhatIsUrgent(t *testing.T) {
 	check.Equal(t, "one that connects again", false, isUrgent(reporting(h, job, "last"), 2, wire.State_STATE_RUNNING))
 	check.Equal(t, "the last", true, isUrgent(h.jobs[job].pods["new"].session, 2, wire.State_STATE_RUNNING))
 	check.Equal(t, "a failure of the next run", true, isUrgent(first, 2, wire.State_STATE_FAILED))
+
+	h.Order(job, Order{Epoch: 3}, roles)
+	for _, s := range []*session{first, over, h.jobs[job].pods["new"].session, h.jobs[job].pods["last"].session} {
+		check.Equal(t, "before the last stream ends", false, h.wake(job.NamespacedName).Urgent)
+		h.disconnect(s, aMoment)
+	}
+	check.Equal(t, "the end of the last stream of a program that runs", true, h.wake(job.NamespacedName).Urgent)
 }
 
 // Streams of ten thousand pods are not woken for nothing.

@@ -165,7 +165,7 @@ func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 		return false
 	case g.KeepsSurvivors():
 		return p.Process != nil && p.Process.State != ProcessRunning
-	case g.Restarts(s) && !g.Unheard(s):
+	case Restarts(s) && !g.Unheard(s):
 		return !g.trains(s)
 	}
 	return p.Process != nil && (p.Process.Epoch < s.Epoch || p.Process.State != ProcessRunning)
@@ -174,7 +174,7 @@ func (g *Gang) isAway(s *v1alpha1.TrainingJobStatus, p *Pod) bool {
 // Gathers reports whether the gang is being restarted, as far as supervisors tell, and has yet to run as a whole. Programs that heal themselves do
 // not wait for each other.
 func (g *Gang) Gathers(s *v1alpha1.TrainingJobStatus) bool {
-	return !g.KeepsSurvivors() && g.Restarts(s) && !g.Unheard(s) && !g.trains(s)
+	return !g.KeepsSurvivors() && Restarts(s) && !g.Unheard(s) && !g.trains(s)
 }
 
 // trains reports whether every rank that the gang needs runs in its epoch, and is ready.
@@ -194,7 +194,7 @@ type training struct {
 }
 
 // Restarts reports whether the gang is on its way to its present epoch, as far as the status tells: an incident that raised it is open.
-func (g *Gang) Restarts(s *v1alpha1.TrainingJobStatus) bool {
+func Restarts(s *v1alpha1.TrainingJobStatus) bool {
 	for i := range s.Incidents {
 		if inc := &s.Incidents[i]; inc.Outcome == "" && inc.Epoch > 0 && inc.Epoch == s.Epoch {
 			return true

@@ -13,7 +13,7 @@ import (
 func View(o *Observation, s *v1alpha1.TrainingJobStatus) *Gang {
 	o = placed(o, s)
 	g := &Gang{Observation: o, Effective: Effective(o.Job, s), epoch: s.Epoch}
-	g.restarting = g.Restarts(s)
+	g.restarting = Restarts(s)
 	for i := range o.Pods {
 		if p := o.Pods[i].Process; p != nil {
 			g.heard, g.heardSince = true, instant.Earliest(g.heardSince, p.HeardSince)

@@ -31,7 +31,7 @@ func (v *View) lateAt(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
 	if p.HeardReached >= s.Epoch {
 		since = instant.Latest(since, p.HeardUntil)
 	}
-	if !v.Restarts(s) {
+	if !gang.Restarts(s) {
 		if p.Process == nil {
 			return time.Time{}
 		}
@@ -83,7 +83,7 @@ func (v *View) heardBy(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident) ti
 // NextLateCheck is when the next rank will have had its time to reach the epoch of its gang, or the last one its time to be heard at all.
 func (v *View) NextLateCheck(s *v1alpha1.TrainingJobStatus) time.Time {
 	var next time.Time
-	if at := v.UnheardAt(s); v.Job.Spec.Supervisor != nil && v.Restarts(s) && !v.AnySupervisor() && at.After(v.Now) {
+	if at := v.UnheardAt(s); v.Job.Spec.Supervisor != nil && gang.Restarts(s) && !v.AnySupervisor() && at.After(v.Now) {
 		next = at
 	}
 	gang.EachRank(v.Effective, func(r gang.Rank) {

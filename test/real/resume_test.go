@@ -4,6 +4,7 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -63,16 +64,16 @@ func TestRanksResumeFromTheirNearestCopy(t *testing.T) {
 	write := all.record(t)
 	for range *restores {
 		lost := s.pods()[2].Spec.NodeName
-		repair := sync.OnceFunc(func() {
-			s.must(ground.PowerOn(s.ctx, lost))
-			s.must(ground.AwaitGPUs(s.ctx, lost))
-		})
+		repair := sync.OnceValue(func() error { return errors.Join(ground.PowerOn(s.ctx, lost), ground.AwaitGPUs(s.ctx, lost)) })
 		s.resumeAfter(all.add,
 			fault{"a program is killed", 2, func() error { return ground.KillPrograms(s.ctx, s.key(2)) }, memory, 1},
 			fault{"a pod is deleted", 1, func() error { return s.deletePods(1) }, cluster.LocalPath, onNode},
-			fault{"a node loses its power", 2, func() error { t.Cleanup(repair); return ground.PowerOff(s.ctx, lost) }, cluster.SharedPath, inShared},
+			fault{"a node loses its power", 2, func() error {
+				t.Cleanup(func() { s.must(repair()) })
+				return ground.PowerOff(s.ctx, lost)
+			}, cluster.SharedPath, inShared},
 		)
-		repair()
+		s.must(repair())
 	}
 	write()
 }
@@ -115,6 +116,9 @@ func (r *restored) record(t *testing.T) (write func()) {
 		return seconds[len(seconds)/2]
 	}
 	return func() {
+		if t.Failed() {
+			return
+		}
 		r.Ratios = map[v1alpha1.CheckpointScope]float64{}
 		for scope := range r.Seconds {
 			r.Ratios[scope] = math.Round(100*median(scope)/median(v1alpha1.CheckpointScopePod)) / 100

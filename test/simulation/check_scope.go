@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -112,20 +113,20 @@ func (t *tenant) checkVolcanoDeletion(v *volcanoJob) {
 func (t *tenant) checkForce(p *pod) {
 	seen, exists := t.acting.cache.Nodes[p.Node]
 	proof := !exists || seen.OutOfService
-	t.require(OneLife, proof || t.isGivenUp(p), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
-	if !proof && t.acting.cache.Now.Before(seen.SilentSince.Add(policyOf(t.acting.job, p.Task).unreachableAfter)) {
-		t.happened("pod is removed early, with its gang down")
-	}
-}
-
-// isGivenUp reports whether a pod on a silent node counts as dead without proof, as its policy asks.
-func (t *tenant) isGivenUp(p *pod) bool {
-	policy := policyOf(t.acting.job, p.Task)
-	seen := t.acting.cache.Nodes[p.Node]
 	now := t.now
 	if t.acting.cache.Now.After(now) {
 		now = t.acting.cache.Now
 	}
+	t.require(OneLife, proof || t.isGivenUp(p, now), "pod %s is removed by force, and node %s may be alive", p.Name, p.Node)
+	if !proof && now.Before(seen.SilentSince.Add(policyOf(t.acting.job, p.Task).unreachableAfter)) {
+		t.happened("pod is removed early, with its gang down")
+	}
+}
+
+// isGivenUp reports whether a pod on a silent node counts as dead at a time without proof, as its policy asks.
+func (t *tenant) isGivenUp(p *pod, now time.Time) bool {
+	policy := policyOf(t.acting.job, p.Task)
+	seen := t.acting.cache.Nodes[p.Node]
 	after := policy.unreachableAfter
 	if policy.gangDownAfter < after && t.seemsDown(p, seen.SilentSince) {
 		after = policy.gangDownAfter

@@ -40,7 +40,7 @@ func (t *tenant) checkStart(p *pod, e int64) {
 	for _, q := range t.pods {
 		same := q != p && q.rank() == p.rank() && q.Attempt == p.Attempt && q.running && q.epoch == e
 		t.require(OneLife, !same, "the programs of pods %s and %s are both rank %v in epoch %d", p.Name, q.Name, p.rank(), e)
-		givenUp := q.givenUp || q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
+		givenUp := q.givenUp == e || q.Index >= taskStatus(&t.job.Status, q.Task).Replicas // it is none of the gang any more, and soon gone
 		t.require(Barrier, givenUp || q == p || !q.left || q.epoch == e, "the program of pod %s starts in epoch %d while that of pod %s is left of epoch %d", p.Name, e, q.Name, q.epoch)
 	}
 }

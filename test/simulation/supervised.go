@@ -32,8 +32,8 @@ type supervisor struct {
 	left    bool           // processes of the program are left
 	// superseded is the epoch from which on no program of the pod starts by an order; 0 for none.
 	superseded int64
-	// givenUp reports whether it counts as dead besides, and other programs start while its own is left.
-	givenUp bool
+	// givenUp is the last epoch in which it counted as dead, too: others start while its program is left.
+	givenUp int64
 	// placed reports whether the manager gives it a rank, where its name does not.
 	placed bool
 	// stopping, cleaning and forwarded are what it has begun: to stop all processes, to clean up, and to end with its container.

@@ -112,7 +112,10 @@ func (m *manager) placeCached(t *tenant, s *v1alpha1.TrainingJobStatus) {
 func (t *tenant) givePlaces(plan *policies.Plan) {
 	for _, uid := range plan.Superseded {
 		if p := t.podOfUID(uid); p != nil {
-			p.superseded, p.givenUp = cmp.Or(p.superseded, plan.Order.Epoch), p.givenUp || t.isGivenUp(p)
+			p.superseded = cmp.Or(p.superseded, plan.Order.Epoch)
+			if t.isGivenUp(p, t.acting.cache.Now) {
+				p.givenUp = plan.Order.Epoch
+			}
 		}
 	}
 	for _, p := range t.pods {

@@ -94,7 +94,14 @@ def write(folder, model, optimizer, step):
 
 def save(model, optimizer, step):
     write(SHARED, model, optimizer, step)
+    if PAD_MIB:
+        prune(SHARED)
     say("checkpoint", step=step)
+
+
+def prune(folder):
+    for old in sorted(saved(folder))[:-KEEP_COPIES]:
+        os.remove(f"{folder}/step-{old}.pt")
 
 
 def copy(model, optimizer, step):
@@ -102,8 +109,7 @@ def copy(model, optimizer, step):
     for folder, every in COPIES:
         if step % every == 0:
             write(folder, model, optimizer, step)
-            for old in sorted(saved(folder))[:-KEEP_COPIES]:
-                os.remove(f"{folder}/step-{old}.pt")
+            prune(folder)
 
 
 class Survivor:
