@@ -5,6 +5,7 @@ package real
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,9 +77,17 @@ func (t *Training) waitingSpares(ctx context.Context, pods []corev1.Pod) (map[st
 	}
 	waiting := map[string][]corev1.Pod{}
 	for _, pod := range pods {
-		task, spare := strings.CutSuffix(gang.RankOf(status, slotOf(pod)).Task, v1alpha1.SpareSuffix)
+		is := gang.RankOf(status, slotOf(pod))
+		task, spare := strings.CutSuffix(is.Task, v1alpha1.SpareSuffix)
 		if !spare || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			continue
+		}
+		incarnation, err := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationIncarnation], 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("the incarnation of pod %s: %w", pod.Name, err)
+		}
+		if int32(incarnation) < gang.Incarnation(status, is.Task, is.Index) {
+			continue // its rank has moved, and another pod is the spare
 		}
 		log, err := t.Log(ctx, pod, 20)
 		if err != nil {
