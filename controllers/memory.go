@@ -19,7 +19,7 @@ import (
 type memory struct {
 	// pass is locked during a pass. The controller runs one pass of a job at a time; a second caller of Reconcile is made to do so, too.
 	pass sync.Mutex
-	// rests is until when no pass is due that is not urgent. Whoever notes one asks for it, too.
+	// rests is until when no pass is due, unless it is urgent.
 	rests  time.Time
 	urgent atomic.Bool
 

@@ -61,7 +61,7 @@ type Hub struct {
 	authorities string
 	// reported has the jobs of which a report has changed since the reconciler was last told, each once.
 	reported workqueue.TypedInterface[types.NamespacedName]
-	// urgent has those of which one says something since then that a decision waits for.
+	// urgent has those of which a report, or the end of a stream, has come since then that a decision waits for.
 	urgent map[types.NamespacedName]bool
 	woken  chan event.TypedGenericEvent[Wake]
 }
@@ -69,7 +69,7 @@ type Hub struct {
 // Wake tells the reconciler to look at a job.
 type Wake struct {
 	Job types.NamespacedName
-	// Urgent reports whether the first program of a run has failed, or the last has done what the order says.
+	// Urgent reports whether the first program of a run has failed, or none is left that has yet to do what the order says.
 	Urgent bool
 }
 
