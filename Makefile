@@ -288,8 +288,8 @@ test-takeovers: prereqs prereqs-real cluster-binaries node-binaries ## as root: 
 	go run ./test/real/bench -kills=0 -runs=0 -readme=docs/benchmarks.md -record=test/real/takeovers.json $(BENCH)
 
 .PHONY: test-restores
-test-restores: prereqs prereqs-real cluster-binaries node-binaries ## as root: have ranks resume from checkpoints of 1 GiB in memory, on their node and in shared storage, and write how long that takes into test/real/restores.json: 15 minutes
-	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestRanksResumeFromTheirNearestCopy$$' ./test/real -restores=5 -checkpoint.mib=1024 -record=.
+test-restores: prereqs prereqs-real cluster-binaries node-binaries ## as root: have ranks resume from checkpoints of 1 GiB in memory, on their node and in shared storage, and write how long that takes into test/real/restores.json: half an hour
+	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestRanksResumeFromTheirNearestCopy$$' ./test/real -restores=3 -checkpoint.mib=1024 -record=.
 
 .PHONY: test-moves
 test-moves: prereqs prereqs-real cluster-binaries node-binaries ## as root: move healthy ranks of a gang of 24 by migrate, a degraded link and a drain, and write each move into test/real/moves.json: 5 minutes

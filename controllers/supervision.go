@@ -242,14 +242,14 @@ func (r *TrainingJobReconciler) wake(_ context.Context, e event.TypedGenericEven
 	q.Add(reconcile.Request{NamespacedName: e.Object.Job})
 }
 
-// restsFor is how many times as long as a decision takes a job that restarts its programs is left alone after it, and longestRest the most. What happens
-// to a gang of thousands does so faster than passes over it can follow, which then delay its supervisors' reports.
+// A job that restarts its programs rests after each decision for restsFor times as long as the decision took, and for longestRest at most. Events of a gang of
+// thousands come faster than passes over it, which would delay the reports of its supervisors.
 const (
 	restsFor    = 25
 	longestRest = 2 * time.Second
 )
 
-// rest leaves a job alone for a while whose programs are restarted, but for what is urgent.
+// rest sets until when only what is urgent leads to a pass over a job.
 func (r *TrainingJobReconciler) rest(job *v1alpha1.TrainingJob, s *v1alpha1.TrainingJobStatus, thought time.Duration) {
 	m := r.memoryOf(job)
 	m.rests = time.Time{}

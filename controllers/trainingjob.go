@@ -116,7 +116,7 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	}
 	m := r.memoryOf(job)
 	if !job.DeletionTimestamp.IsZero() || m.written.isNewerThan(job) {
-		m.urgent.Store(true)      // this was no pass
+		m.urgent.Store(true)      // nothing was decided
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
 	pass := r.Traces.Pass(job)

@@ -94,11 +94,17 @@ func TestACordonKeepsNoOtherIncidentOpen(t *testing.T) {
 	check.Equal(t, "trigger of the next", v1alpha1.NodeCordoned, s.incident(t).Trigger)
 }
 
-// A warm spare takes a planned move over at once, and its gang starts once the old program has ended, and that is known.
-func TestAPlannedMoveIsTakenOver(t *testing.T) {
+// drained is a gang of which a warm spare takes a rank over, whose node is cordoned.
+func drained() *scene {
 	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
 	s.cordon("n01")
 	s.decide()
+	return s
+}
+
+// A warm spare takes a planned move over at once, and its gang starts once the old program has ended, and that is known.
+func TestAPlannedMoveIsTakenOver(t *testing.T) {
+	s := drained()
 	check.Equal(t, "epoch", int64(2), s.status().Epoch)
 	check.Equal(t, "pod of the rank", "llm-1-worker-spare-0", s.podOfRank(1))
 	for _, i := range []int{0, 2, 3} {
@@ -121,11 +127,9 @@ func TestAPlannedMoveIsTakenOver(t *testing.T) {
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 }
 
-// A pod whose rank was moved is deleted once the gang runs without it: Volcano makes the next one at once, and a node that ends eight pods starts no program sooner for it.
+// A pod whose rank was moved is deleted once the gang runs. Before, the kubelet would end it, and Volcano make the next one, while the gang starts.
 func TestAMovedPodIsDeletedOnceTheGangRuns(t *testing.T) {
-	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
-	s.cordon("n01")
-	s.decide()
+	s := drained()
 	check.Equal(t, "deleted while its program runs", 0, len(s.deleted()))
 	s.all(gang.ProcessWaiting)
 	s.decide()
@@ -141,9 +145,7 @@ func TestAMovedPodIsDeletedOnceTheGangRuns(t *testing.T) {
 
 // It is deleted at once where the kubelet has started its container again, which may start its program without a manager.
 func TestAMovedPodWhoseContainerIsRestartedIsDeleted(t *testing.T) {
-	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
-	s.cordon("n01")
-	s.decide()
+	s := drained()
 	s.reports(1, gang.ProcessFailed)
 	s.Pods[1].StartedTime = s.status().EpochTime.Add(time.Second)
 	s.decide()
@@ -152,9 +154,7 @@ func TestAMovedPodWhoseContainerIsRestartedIsDeleted(t *testing.T) {
 
 // It is deleted sooner where its program does not stop.
 func TestAMovedPodThatDoesNotStopIsDeleted(t *testing.T) {
-	s := warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} })
-	s.cordon("n01")
-	s.decide()
+	s := drained()
 	s.reports(1, gang.ProcessStopping)
 	d := s.decide()
 	check.Equal(t, "looks again", s.status().EpochTime.Add(10*time.Second+stopsWithin), d.Next)

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
 
 // Job names a TrainingJob, and tells it from another of its name.
@@ -61,16 +60,9 @@ type Hub struct {
 	authorities string
 	// reported has the jobs of which a report has changed since the reconciler was last told, each once.
 	reported workqueue.TypedInterface[types.NamespacedName]
-	// urgent has those of which a report, or the end of a stream, has come since then that a decision waits for.
+	// urgent has the jobs of which a report, or the end of a stream, has come since then that a decision waits for.
 	urgent map[types.NamespacedName]bool
 	woken  chan event.TypedGenericEvent[Wake]
-}
-
-// Wake tells the reconciler to look at a job.
-type Wake struct {
-	Job types.NamespacedName
-	// Urgent reports whether the first program of a run has failed, or none is left that has yet to do what the order says.
-	Urgent bool
 }
 
 // gang is what is known of a job.
@@ -78,7 +70,7 @@ type gang struct {
 	order *Order // nil before the reconciler has given one
 	begun Order  // the first of its epoch by which programs start
 	pods  map[types.UID]*member
-	// behind is how many pods are, and failed the last epoch of which a program has failed.
+	// behind is the number of members that are behind, and failed the last epoch in which a program has failed.
 	behind int
 	failed int64
 }
@@ -155,59 +147,6 @@ func (h *Hub) Order(job Job, order Order, roles map[types.UID]Role) {
 	g.countBehind()
 }
 
-// countBehind looks which programs the gang waits for.
-func (g *gang) countBehind() {
-	g.behind = 0
-	for _, m := range g.pods {
-		heard := m.session != nil && !m.session.heardSince.IsZero()
-		if m.behind = heard && m.refused == "" && g.order.waitsFor(m); m.behind {
-			g.behind++
-		}
-	}
-}
-
-// waitsFor reports whether the gang waits for the program of a pod, of which there is a report: until it has stopped, also where another pod has its rank by now, or until it has
-// been started. Nothing waits for spares.
-func (o *Order) waitsFor(m *member) bool {
-	r := m.report
-	switch {
-	case m.role.Spare || (o.Start && m.role.Superseded):
-		return false
-	case r.Epoch < o.Epoch || r.State == wire.State_STATE_STOPPING:
-		return true
-	}
-	return o.Start && r.State == wire.State_STATE_WAITING
-}
-
-// isUrgent reports whether a decision waits for the last report of a pod: none has failed before in its epoch, or none is behind any more. The first
-// report of a stream may be that of a new pod, for which the others wait.
-func (g *gang) isUrgent(m *member, first bool) bool {
-	if g.order == nil {
-		return false
-	}
-	if r := m.report; r.State == wire.State_STATE_FAILED && r.Epoch > g.failed && r.Epoch <= g.order.Epoch {
-		g.failed = r.Epoch
-		return true
-	}
-	switch {
-	case g.order.waitsFor(m):
-		return false
-	case m.behind:
-		return g.noLongerBehind(m)
-	}
-	return first && !g.order.Start && !m.role.Spare && g.behind == 0
-}
-
-// noLongerBehind reports whether a pod was the last that the gang waited for.
-func (g *gang) noLongerBehind(m *member) bool {
-	if !m.behind {
-		return false
-	}
-	m.behind = false
-	g.behind--
-	return g.behind == 0
-}
-
 // Trust has every supervisor know the server by these authorities, in PEM, also those that connect later.
 func (h *Hub) Trust(authorities []byte) {
 	h.mu.Lock()
@@ -272,8 +211,8 @@ func (h *Hub) Forget(name types.NamespacedName) {
 	}
 }
 
-// Woken is told of a job when a report of it has changed or a stream has ended. However many do, a job is told of once
-// until the event is taken.
+// Woken has an event of a job when a report of it has changed or a stream has ended. There is one event of a job at a time, however much changes
+// until it is taken.
 func (h *Hub) Woken() <-chan event.TypedGenericEvent[Wake] { return h.woken }
 
 // Start tells of jobs until the context ends. It is part of manager.Runnable.
@@ -292,14 +231,6 @@ func (h *Hub) Start(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-func (h *Hub) wake(job types.NamespacedName) Wake {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	urgent := h.urgent[job]
-	delete(h.urgent, job)
-	return Wake{job, urgent}
 }
 
 // connect makes a session the one of its pod from now on, and ends an earlier one.

@@ -133,7 +133,7 @@ func TestWhatWakes(t *testing.T) {
 	}
 }
 
-// The reconciler is told which reports of a gang of thousands a decision waits for.
+// Of all that a gang reports, only what a decision waits for is urgent.
 func TestWhatIsUrgent(t *testing.T) {
 	h, job := NewHub(), jobNamed("a")
 	first, last, over, spare := reporting(h, job, "first"), reporting(h, job, "last"), reporting(h, job, "over"), reporting(h, job, "spare")
@@ -149,7 +149,7 @@ func TestWhatIsUrgent(t *testing.T) {
 	roles := map[types.UID]Role{"over": {Superseded: true}, "spare": {Spare: true}}
 	h.Order(job, Order{Epoch: 2}, roles)
 	check.Equal(t, "a failure", true, isUrgent(first, 1, wire.State_STATE_FAILED))
-	check.Equal(t, "is told once", false, h.wake(job.NamespacedName).Urgent)
+	check.Equal(t, "the same event again", false, h.wake(job.NamespacedName).Urgent)
 	check.Equal(t, "the second failure", false, isUrgent(last, 1, wire.State_STATE_FAILED))
 	check.Equal(t, "one that waits", false, isUrgent(first, 2, wire.State_STATE_WAITING))
 	check.Equal(t, "a spare", false, isUrgent(spare, 2, wire.State_STATE_WAITING))

@@ -67,7 +67,7 @@ func (o *options) addFlags(c *cobra.Command) {
 	f.Var((*span)(&o.costs.CheckpointWrite), "checkpoint-write", "time for which a checkpoint stops the training")
 	f.Var((*span)(&o.costs.Restore), "restore", "time from when all processes run until they train")
 	f.Var((*copies)(&o.costs.Copies), "copies",
-		"copies that ranks save by scope of their checkpointTiers, with the time between two and from when all processes run until they train, such as Pod=30s/5s,Node=5m/20s")
+		"copies that ranks save, by the scope of their checkpointTiers: the time between two, and the time to restore one, such as Pod=30s/5s,Node=5m/20s")
 	f.Var((*span)(&o.costs.Start), "start", "time from the binding of a pod until its process runs")
 	f.Var((*span)(&o.costs.Stop), "stop", "time from the deletion of a pod until it is gone")
 	f.Var((*span)(&o.costs.RestartInPlace), "restart-in-place",
@@ -135,7 +135,9 @@ func formatSpan(d time.Duration) string {
 type copies map[v1alpha1.CheckpointScope]lab.Copies
 
 func (c *copies) Set(text string) error {
-	*c = copies{}
+	if *c == nil {
+		*c = copies{}
+	}
 	for one := range strings.SplitSeq(text, ",") {
 		scope, times, _ := strings.Cut(one, "=")
 		between, restore, whole := strings.Cut(times, "/")
