@@ -127,6 +127,20 @@ func TestACulpritThatIsBackAlready(t *testing.T) {
 	check.Equal(t, "lives", []int32{0, 0, 0}, s.lives())
 }
 
+// A pod is seen not ready, and is replaced. Its exit, and the one of a peer in the same second, are seen only then.
+func TestAPodThatExitsBeforeThatIsSeen(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.MigratePod, 0)))
+	s.unready(0)
+	s.after(5 * time.Second).decide()
+	s.exits(0, 1, time.Second)
+	s.exits(1, 1, time.Second)
+	s.Pods[0].Deleting = true
+	s.decide()
+	check.Equal(t, "culprit", "llm-1-worker-0", s.incident(t).Cause.Pod)
+	check.Equal(t, "victims", []string{"llm-1-worker-1"}, s.victims(t))
+	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
+}
+
 // The gang trains again after a crash, and another rank crashes soon after.
 func TestACrashSoonAfterAnotherIsNotItsWake(t *testing.T) {
 	s := running(3)

@@ -3,6 +3,7 @@
 package incident
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,20 @@ func (v *View) Precedes(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f
 	if !Restarted(inc) && f.InPlace() && !rules.InPlace(inc.Trigger) && v.OthersStart(s, f.Rank) {
 		return false
 	}
-	return compareWithCause(inc, f) < 0
+	shown := *inc
+	shown.Cause = v.shownSince(inc.Cause)
+	return compareWithCause(&shown, f) < 0
+}
+
+// shownSince is the cause of an incident with the exit that its pod shows by now. A pod that was seen not ready may have ended, and its kubelet not have said so yet.
+func (v *View) shownSince(cause v1alpha1.Cause) v1alpha1.Cause {
+	i := slices.IndexFunc(v.Pods, func(p gang.Pod) bool { return p.Name == cause.Pod && p.LastExit != nil })
+	if cause.ExitCode != nil || i < 0 {
+		return cause
+	}
+	exit := v.Pods[i].LastExit
+	cause.ExitCode, cause.Reason, cause.Time = &exit.ExitCode, exit.Reason, new(metav1.NewTime(exit.Time))
+	return cause
 }
 
 // ExitFollows reports whether a program exited after that of another pod, with which an incident began.
