@@ -1,4 +1,4 @@
-// Drains: which pods are kept from eviction until their ranks have left a cordoned node.
+// Drains: which pods are kept from eviction until their ranks have left a cordoned node, and which are left to the drain then.
 
 package policies
 
@@ -9,12 +9,16 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // drainWaits is for how long after the cordon of a node a job may keep its pods there from eviction.
 const drainWaits = time.Hour
+
+// drainAsksWithin is how soon a drain asks again for an eviction that was refused: kubectl does every 5 s (k8s.io/kubectl/pkg/drain).
+const drainAsksWithin = 6 * time.Second
 
 // Protection is which pods of a job a PodDisruptionBudget keeps from eviction.
 type Protection struct {
@@ -79,4 +83,31 @@ func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
 		return time.Time{}
 	}
 	return since.Add(drainWaits)
+}
+
+// leftToDrainUntil is until when a pod that is to be deleted is left to the drain of its node, which may evict it now; zero where no drain waits for it. kubectl asks by the
+// pod's name: had Volcano made the next one meanwhile, it would evict that one from its node, or wait until it may.
+func (j job) leftToDrainUntil(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (until time.Time) {
+	if p.Deleting || !j.Nodes[p.Node].Unschedulable || !slices.Contains(j.ProtectedTasks, p.Task) || !j.over(s, p) {
+		return time.Time{}
+	}
+	for i := range s.Incidents {
+		inc := &s.Incidents[i]
+		until = instant.Latest(until, incident.LastRestart(inc))
+		if inc.EndTime != nil {
+			until = instant.Latest(until, inc.EndTime.Time)
+		}
+	}
+	return until.Add(drainAsksWithin)
+}
+
+// evictable are the pods that are left to the drains of their nodes, and have yet to be labelled as no rank's, by which their job's budget lets them go.
+func (j job) evictable(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold) (out []Relabel) {
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		if !p.SpareLabel && j.Now.Before(j.leftToDrainUntil(s, p)) && !j.isDeletedLater(s, p, j.Dead(s, p)) && len(holdFirst(s, missing, p)) == 0 {
+			out = append(out, Relabel{Pod: p.Name, UID: p.UID, Spare: true})
+		}
+	}
+	return out
 }

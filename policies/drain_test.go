@@ -143,6 +143,51 @@ func TestAMovedPodIsDeletedOnceTheGangRuns(t *testing.T) {
 	check.Equal(t, "deleted", []string{"2"}, s.deleted())
 }
 
+// Kubectl asks for an eviction by the pod's name, every 5 s. A pod that goes is left to it for that long, and its budget opens for it: Volcano would make the next one of
+// that name on another node, which the drain would evict, or wait for.
+func TestAPodThatLeavesIsLeftToTheDrain(t *testing.T) {
+	moves := func(t *testing.T, s *scene) {
+		t.Helper()
+		s.ProtectedTasks = []string{"worker"}
+		for i := range s.Pods {
+			s.Pods[i].SpareLabel = false
+		}
+		d := s.decide()
+		check.Equal(t, "deleted while the drain may ask", 0, len(s.deleted()))
+		check.Equal(t, "labels to change", []Relabel{{"llm-1-worker-1", "2", true}}, s.plan().Relabel)
+		s.Pods[1].SpareLabel = true
+		check.Equal(t, "labels to change then", 0, len(s.plan().Relabel))
+		check.Equal(t, "looks again", s.Now.Add(drainAsksWithin), d.Next)
+		s.Now = d.Next
+		s.decide()
+		check.Equal(t, "deleted", []string{"2"}, s.deleted())
+	}
+	t.Run("without a spare", func(t *testing.T) {
+		s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
+		s.cordon("n01")
+		moves(t, s)
+	})
+	t.Run("taken over", func(t *testing.T) {
+		s := drained()
+		for _, i := range []int{0, 1, 2, 3} {
+			s.reports(i, gang.ProcessRunning)
+		}
+		s.reports(1, gang.ProcessWaiting)
+		s.decide()
+		moves(t, s)
+	})
+}
+
+// A node that is held for the move is held before the drain may evict the pod.
+func TestADrainWaitsForHolds(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
+	s.cordon("n01")
+	s.ProtectedTasks = []string{"worker"}
+	s.decide()
+	s.status().Holds = []v1alpha1.NodeHold{{Node: "n01"}}
+	check.Equal(t, "labels to change", 0, len(s.plan().Relabel))
+}
+
 // It is deleted at once where the kubelet has started its container again, which may start its program without a manager.
 func TestAMovedPodWhoseContainerIsRestartedIsDeleted(t *testing.T) {
 	s := drained()

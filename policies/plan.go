@@ -109,7 +109,7 @@ func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Sync = j.forgotten(s) && !j.syncAt(s).After(j.Now)
 	p.Refresh = j.refresh(s)
 	p.Lift = append(j.lifts(s), j.spareLifts(s)...)
-	p.Relabel = j.relabels(s)
+	p.Relabel = append(j.relabels(s), j.evictable(s, p.Hold)...)
 	p.Bind = j.bindings(s)
 	p.Tolerate = j.Rooms(s).MissingTolerations()
 	p.Ask = j.asks(s)
@@ -192,7 +192,7 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHol
 			continue
 		}
 		dead := j.Dead(s, p)
-		if j.isDeletedLater(s, p, dead) {
+		if j.isDeletedLater(s, p, dead) || (!dead && j.Now.Before(j.leftToDrainUntil(s, p))) {
 			continue
 		}
 		if dead || !p.Deleting {
@@ -248,6 +248,9 @@ func (j job) nextDeletion(s *v1alpha1.TrainingJobStatus) time.Time {
 		}
 		if j.isDeletedLater(s, p, false) {
 			next = instant.Earliest(next, j.stoppedBy(s, p))
+		}
+		if until := j.leftToDrainUntil(s, p); until.After(j.Now) {
+			next = instant.Earliest(next, until)
 		}
 	}
 	return next

@@ -14,7 +14,8 @@ const (
 	// LabelTask is on every pod; its value is the name of its task.
 	LabelTask = "lockstep.dev/task"
 
-	// LabelSpare is "true" on the spares of a task, and "false" on a pod that was one and has taken a rank over.
+	// LabelSpare is "true" on the spares of a task, and on a pod whose rank leaves its node, which a drain may evict. It is "false" on a pod that was a spare and has taken
+	// a rank over.
 	LabelSpare = "lockstep.dev/spare"
 	// SpareSuffix ends the name of the Volcano task that a task's spares are.
 	SpareSuffix = "-spare"
