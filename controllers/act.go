@@ -42,13 +42,14 @@ func (r *TrainingJobReconciler) act(ctx context.Context, job *v1alpha1.TrainingJ
 	plan := policies.PlanFor(o, status)
 	a := actor{TrainingJobReconciler: r, job: gang.Effective(job, status), attempt: status.Attempt, seen: o, held: status.Holds}
 	waiting, err := a.holdNodes(ctx, plan.Hold)
-	plan.DeletePods = allowed(plan.DeletePods, waiting)
+	plan.DeletePods, plan.Evictable = allowed(plan.DeletePods, waiting), allowed(plan.Evictable, waiting)
 	if len(waiting) > 0 {
 		plan.DeleteVolcanoJobs = nil // their pods go with them
 	}
 	a.order(&plan)
 	errs := []error{
 		err,
+		writes.Each(ctx, r.Writers, plan.Evictable, func(d policies.PodDeletion) error { return a.letEvict(ctx, d) }),
 		writes.Each(ctx, r.Writers, plan.DeletePods, func(d policies.PodDeletion) error { return a.deletePod(ctx, d) }),
 		writes.Each(ctx, r.Writers, plan.DeleteVolcanoJobs, func(name string) error { return a.deleteVolcanoJob(ctx, name) }),
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,13 +37,19 @@ func (r *TrainingJobReconciler) observeBudget(ctx context.Context, o *gang.Obser
 		}
 		return nil
 	}
+	opens := false // those of earlier versions do not
 	for _, e := range budget.Spec.Selector.MatchExpressions {
 		switch e.Key {
+		case v1alpha1.LabelEvictableSince:
+			opens = true
 		case v1alpha1.LabelTask:
 			o.ProtectedTasks = slices.Sorted(slices.Values(e.Values))
 		case batch.TaskIndex:
 			o.UnprotectedIndexes = slices.Sorted(slices.Values(e.Values))
 		}
+	}
+	if !opens {
+		o.ProtectedTasks = nil
 	}
 	return nil
 }
@@ -66,6 +73,7 @@ func (a *actor) budget(p *policies.Protection) *policy.PodDisruptionBudget {
 	selected := []metav1.LabelSelectorRequirement{
 		{Key: v1alpha1.LabelTask, Operator: metav1.LabelSelectorOpIn, Values: p.Tasks},
 		{Key: v1alpha1.LabelSpare, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+		{Key: v1alpha1.LabelEvictableSince, Operator: metav1.LabelSelectorOpDoesNotExist},
 	}
 	if len(p.Except) > 0 {
 		selected = append(selected, metav1.LabelSelectorRequirement{Key: batch.TaskIndex, Operator: metav1.LabelSelectorOpNotIn, Values: p.Except})
@@ -86,6 +94,20 @@ func (a *actor) budget(p *policies.Protection) *policy.PodDisruptionBudget {
 			},
 		},
 	}
+}
+
+// evictableFrom is since when a pod's label has drains evict it; zero for a pod without.
+func evictableFrom(pod *corev1.Pod) time.Time {
+	seconds, err := strconv.ParseInt(pod.Labels[v1alpha1.LabelEvictableSince], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
+// letEvict has drains evict a pod from now on.
+func (a *actor) letEvict(ctx context.Context, d policies.PodDeletion) error {
+	return a.label(ctx, d.Name, d.UID, v1alpha1.LabelEvictableSince, strconv.FormatInt(a.seen.Now.Unix(), 10))
 }
 
 // noteBudget returns what went wrong with the job's PodDisruptionBudget, if anything did. It tells the job's users of a refusal now and then.

@@ -63,6 +63,7 @@ func TestTheBudgetFollowsTheRules(t *testing.T) {
 		"a rank":                    {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker"}, true},
 		"one that took over":        {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker", v1alpha1.LabelSpare: "false"}, true},
 		"a spare":                   {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker", v1alpha1.LabelSpare: "true"}, false},
+		"one that may go":           {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "worker", v1alpha1.LabelEvictableSince: "1"}, false},
 		"of another task":           {map[string]string{v1alpha1.LabelUID: string(e.job().UID), v1alpha1.LabelTask: "eval"}, false},
 		"of an earlier TrainingJob": {map[string]string{v1alpha1.LabelUID: "0", v1alpha1.LabelTask: "worker"}, false},
 	} {
@@ -113,6 +114,33 @@ func TestTheBudgetLeavesOutWhatADrainWaitedForTooLong(t *testing.T) {
 	e.changeNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable, n.Spec.Taints = false, nil })
 	e.settle()
 	check.Equal(t, "when the node takes pods again", []string{"0", "1"}, protected())
+}
+
+// A pod whose rank leaves a cordoned node may be evicted, and is deleted where nothing evicts it. A budget that an earlier version of the manager has left opens for it, too.
+func TestTheBudgetOpens(t *testing.T) {
+	e := newEnv(t, moving("worker"))
+	e.settle()
+	e.volcano(1)
+	e.settle()
+	e.run("llm-1-worker-0", "n0")
+	e.run("llm-1-worker-1", "n1")
+	e.settle()
+	earlier := e.budget()
+	earlier.Spec.Selector.MatchExpressions = slices.DeleteFunc(earlier.Spec.Selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Key == v1alpha1.LabelEvictableSince
+	})
+	e.Must(e.API.Update(t.Context(), earlier))
+	e.settle()
+	e.changeNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	e.settle()
+	selector, err := metav1.LabelSelectorAsSelector(e.budget().Spec.Selector)
+	e.Must(err)
+	check.Equal(t, "whether the rank that stays is protected", true, selector.Matches(labels.Set(e.pod("llm-1-worker-0").Labels)))
+	check.Equal(t, "whether the one that leaves is", false, selector.Matches(labels.Set(e.pod("llm-1-worker-1").Labels)))
+	e.Clock.SetTime(t0.Add(7 * time.Second))
+	e.settle()
+	err = e.API.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "llm-1-worker-1"}, &corev1.Pod{})
+	check.Equal(t, "whether it is gone once a drain would have asked", true, apierrors.IsNotFound(err))
 }
 
 // One of somebody else stays as it is, and what has to be done is said.

@@ -77,17 +77,22 @@ func (l *liftedPods) get(name string) *corev1.Pod {
 
 // relabel has the label of a pod say whether it is a spare.
 func (a *actor) relabel(ctx context.Context, l policies.Relabel) error {
+	return a.label(ctx, l.Pod, l.UID, v1alpha1.LabelSpare, strconv.FormatBool(l.Spare))
+}
+
+// label gives a pod a label. It leaves another pod of the name as it is.
+func (a *actor) label(ctx context.Context, name, uid, key, value string) error {
 	pod := &corev1.Pod{}
-	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: l.Pod}, pod); err != nil {
+	if err := a.Get(ctx, client.ObjectKey{Namespace: a.job.Namespace, Name: name}, pod); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if string(pod.UID) != l.UID {
-		return nil // another pod by now
+	if string(pod.UID) != uid {
+		return nil
 	}
 	before := pod.DeepCopy()
-	pod.Labels[v1alpha1.LabelSpare] = strconv.FormatBool(l.Spare)
+	pod.Labels[key] = value
 	if err := client.IgnoreNotFound(writes.PatchPod(ctx, a.Client, before, pod)); err != nil {
-		return fmt.Errorf("label pod %s: %w", l.Pod, err)
+		return fmt.Errorf("label pod %s: %w", name, err)
 	}
 	return nil
 }

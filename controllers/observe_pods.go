@@ -31,6 +31,7 @@ func podOf(pod *corev1.Pod) gang.Pod {
 		Attempt:       numberOf(pod.Labels[v1alpha1.LabelAttempt]),
 		Spare:         volcano.IsSpare(pod),
 		SpareLabel:    pod.Labels[v1alpha1.LabelSpare] == "true",
+		EvictableFrom: evictableFrom(pod),
 		Node:          pod.Spec.NodeName,
 		IP:            pod.Status.PodIP,
 		Phase:         pod.Status.Phase,

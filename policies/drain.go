@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
-	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
@@ -17,8 +16,9 @@ import (
 // drainWaits is for how long after the cordon of a node a job may keep its pods there from eviction.
 const drainWaits = time.Hour
 
-// drainAsksWithin is how soon a drain asks again for an eviction that was refused: kubectl does every 5 s (k8s.io/kubectl/pkg/drain).
-const drainAsksWithin = 6 * time.Second
+// drainAsksWithin is how soon a drain asks again for an eviction that was refused. kubectl does every 5 s (k8s.io/kubectl/pkg/drain), and since when a pod may be evicted is
+// known to the second.
+const drainAsksWithin = 7 * time.Second
 
 // Protection is which pods of a job a PodDisruptionBudget keeps from eviction.
 type Protection struct {
@@ -85,29 +85,17 @@ func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
 	return since.Add(drainWaits)
 }
 
-// leftToDrainUntil is until when a pod that is to be deleted is left to the drain of its node, which may evict it now; zero where no drain waits for it. kubectl asks by the
-// pod's name: had Volcano made the next one meanwhile, it would evict that one from its node, or wait until it may.
-func (j job) leftToDrainUntil(s *v1alpha1.TrainingJobStatus, p *gang.Pod) (until time.Time) {
-	if p.Deleting || !j.Nodes[p.Node].Unschedulable || !slices.Contains(j.ProtectedTasks, p.Task) || !j.over(s, p) {
-		return time.Time{}
-	}
-	for i := range s.Incidents {
-		inc := &s.Incidents[i]
-		until = instant.Latest(until, incident.LastRestart(inc))
-		if inc.EndTime != nil {
-			until = instant.Latest(until, inc.EndTime.Time)
-		}
-	}
-	return until.Add(drainAsksWithin)
+// isLeftToDrain reports whether a drain may wait for a pod that is to be deleted. kubectl asks for evictions by name: had Volcano made the next pod of that name meanwhile, the
+// drain would evict that one from its node, or wait until it may.
+func (j job) isLeftToDrain(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
+	n := j.Nodes[p.Node]
+	return !p.Deleting && !p.SpareLabel && n.Unschedulable && n.Ready && slices.Contains(j.ProtectedTasks, p.Task) && j.over(s, p)
 }
 
-// evictable are the pods that are left to the drains of their nodes, and have yet to be labelled as no rank's, by which their job's budget lets them go.
-func (j job) evictable(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold) (out []Relabel) {
-	for i := range j.Pods {
-		p := &j.Pods[i]
-		if !p.SpareLabel && j.Now.Before(j.leftToDrainUntil(s, p)) && !j.isDeletedLater(s, p, j.Dead(s, p)) && len(holdFirst(s, missing, p)) == 0 {
-			out = append(out, Relabel{Pod: p.Name, UID: p.UID, Spare: true})
-		}
+// evictedBy is by when a drain will have evicted a pod that it waits for; zero where it may not yet.
+func (j job) evictedBy(p *gang.Pod) time.Time {
+	if p.EvictableFrom.IsZero() || p.EvictableFrom.After(j.Now) {
+		return time.Time{}
 	}
-	return out
+	return p.EvictableFrom.Add(drainAsksWithin)
 }

@@ -143,49 +143,79 @@ func TestAMovedPodIsDeletedOnceTheGangRuns(t *testing.T) {
 	check.Equal(t, "deleted", []string{"2"}, s.deleted())
 }
 
+// evictable are the pods that the plan labels as such, by their UIDs.
+func (s *scene) evictable() (uids []string) {
+	for _, d := range s.plan().Evictable {
+		uids = append(uids, d.UID)
+	}
+	return uids
+}
+
+// isLeft checks that a pod is left to a drain, and deleted where none evicts it in time.
+func (s *scene) isLeft(t *testing.T, i int) {
+	t.Helper()
+	uid := s.Pods[i].UID
+	check.Equal(t, "deleted before a drain may evict it", 0, len(s.deleted()))
+	check.Equal(t, "evictable", []string{uid}, s.evictable())
+	s.Pods[i].EvictableFrom = s.Now.Truncate(time.Second)
+	check.Equal(t, "evictable then", 0, len(s.evictable()))
+	check.Equal(t, "looks again", s.Pods[i].EvictableFrom.Add(drainAsksWithin), s.decide().Next)
+	check.Equal(t, "deleted while the drain may ask", 0, len(s.deleted()))
+	s.Now = s.Pods[i].EvictableFrom.Add(drainAsksWithin)
+	s.decide()
+	check.Equal(t, "deleted", []string{uid}, s.deleted())
+}
+
 // Kubectl asks for an eviction by the pod's name, every 5 s. A pod that goes is left to it for that long, and its budget opens for it: Volcano would make the next one of
 // that name on another node, which the drain would evict, or wait for.
 func TestAPodThatLeavesIsLeftToTheDrain(t *testing.T) {
-	moves := func(t *testing.T, s *scene) {
-		t.Helper()
+	protected := func(s *scene) *scene {
 		s.ProtectedTasks = []string{"worker"}
-		for i := range s.Pods {
-			s.Pods[i].SpareLabel = false
-		}
-		d := s.decide()
-		check.Equal(t, "deleted while the drain may ask", 0, len(s.deleted()))
-		check.Equal(t, "labels to change", []Relabel{{"llm-1-worker-1", "2", true}}, s.plan().Relabel)
-		s.Pods[1].SpareLabel = true
-		check.Equal(t, "labels to change then", 0, len(s.plan().Relabel))
-		check.Equal(t, "looks again", s.Now.Add(drainAsksWithin), d.Next)
-		s.Now = d.Next
-		s.decide()
-		check.Equal(t, "deleted", []string{"2"}, s.deleted())
-	}
-	t.Run("without a spare", func(t *testing.T) {
-		s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
 		s.cordon("n01")
-		moves(t, s)
+		s.decide()
+		return s
+	}
+	unspared := func() *scene {
+		return protected(aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed())
+	}
+	t.Run("without a spare", func(t *testing.T) { unspared().isLeft(t, 1) })
+	t.Run("by an incident that is open", func(t *testing.T) {
+		s := unspared()
+		s.Pods[1].Deleting = true
+		s.cordon("n02")
+		s.after(9 * time.Second).decide()
+		check.Equal(t, "incidents", 1, len(s.status().Incidents))
+		s.isLeft(t, 2)
 	})
 	t.Run("taken over", func(t *testing.T) {
-		s := drained()
-		for _, i := range []int{0, 1, 2, 3} {
+		s := protected(warm(1, func(job *v1alpha1.TrainingJob) { job.Spec.RestartPolicy.Rules = []v1alpha1.Rule{maintained} }))
+		for i := range s.Pods {
+			s.Pods[i].SpareLabel = false
 			s.reports(i, gang.ProcessRunning)
 		}
+		check.Equal(t, "evictable while the gang restarts", 0, len(s.evictable()))
 		s.reports(1, gang.ProcessWaiting)
 		s.decide()
-		moves(t, s)
+		s.isLeft(t, 1)
 	})
-}
-
-// A node that is held for the move is held before the drain may evict the pod.
-func TestADrainWaitsForHolds(t *testing.T) {
-	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
-	s.cordon("n01")
-	s.ProtectedTasks = []string{"worker"}
-	s.decide()
-	s.status().Holds = []v1alpha1.NodeHold{{Node: "n01"}}
-	check.Equal(t, "labels to change", 0, len(s.plan().Relabel))
+	for name, change := range map[string]func(s *scene){
+		"not protected":        func(s *scene) { s.ProtectedTasks = nil },
+		"labelled a spare's":   func(s *scene) { s.Pods[1].SpareLabel = true },
+		"node takes pods":      func(s *scene) { s.node("n01", func(n *gang.Node) { n.Unschedulable = false }) },
+		"node does not answer": func(s *scene) { s.node("n01", func(n *gang.Node) { n.Ready = false }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := unspared()
+			change(s)
+			check.Equal(t, "deleted", []string{"2"}, s.deleted())
+			check.Equal(t, "evictable", 0, len(s.evictable()))
+		})
+	}
+	t.Run("by a clock that is ahead", func(t *testing.T) {
+		s := unspared()
+		s.Pods[1].EvictableFrom = s.Now.Add(time.Hour)
+		s.isLeft(t, 1)
+	})
 }
 
 // It is deleted at once where the kubelet has started its container again, which may start its program without a manager.

@@ -22,6 +22,8 @@ type Plan struct {
 	Hold []v1alpha1.NodeHold
 	// DeletePods of earlier incarnations.
 	DeletePods []PodDeletion
+	// Evictable are such pods that a drain may evict first. They have yet to be labelled so.
+	Evictable []PodDeletion
 	// DeleteVolcanoJobs, by name: those of earlier attempts, or all of a suspended job.
 	DeleteVolcanoJobs []string
 	// Stop the Volcano Job of a finished job; empty where it stops by itself.
@@ -82,7 +84,7 @@ const (
 
 // Empty reports whether nothing has to be done.
 func (p *Plan) Empty() bool {
-	return len(p.Hold)+len(p.DeletePods)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Relabel)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
+	return len(p.Hold)+len(p.DeletePods)+len(p.Evictable)+len(p.DeleteVolcanoJobs)+len(p.Lift)+len(p.Relabel)+len(p.Bind.Pods)+len(p.Tolerate)+len(p.Release)+len(p.Ask) == 0 &&
 		p.Stop == "" && !p.Create && p.Resize == nil && !p.Sync && !p.Admit && p.Refresh.Step == "" && p.Protect == nil
 }
 
@@ -90,7 +92,7 @@ func (p *Plan) Empty() bool {
 func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	j := jobOf(o, s)
 	p := Plan{Hold: j.missingHolds(s), Release: j.endedHolds(s), Protect: j.protection(s)}
-	p.DeletePods = j.deletions(s, p.Hold)
+	p.DeletePods, p.Evictable = j.deletions(s, p.Hold)
 	for _, v := range o.VolcanoJobs {
 		if !v.Deleting && (v.Attempt < s.Attempt || (o.Job.Spec.Suspend && !gang.Finished(s))) {
 			p.DeleteVolcanoJobs = append(p.DeleteVolcanoJobs, v.Name)
@@ -109,7 +111,7 @@ func PlanFor(o *gang.Observation, s *v1alpha1.TrainingJobStatus) Plan {
 	p.Sync = j.forgotten(s) && !j.syncAt(s).After(j.Now)
 	p.Refresh = j.refresh(s)
 	p.Lift = append(j.lifts(s), j.spareLifts(s)...)
-	p.Relabel = append(j.relabels(s), j.evictable(s, p.Hold)...)
+	p.Relabel = j.relabels(s)
 	p.Bind = j.bindings(s)
 	p.Tolerate = j.Rooms(s).MissingTolerations()
 	p.Ask = j.asks(s)
@@ -177,9 +179,8 @@ func (j job) endedHolds(s *v1alpha1.TrainingJobStatus) []string {
 }
 
 // deletions are the pods to delete: those of earlier incarnations, spares that hold no node, and terminating pods on dead
-// nodes, which are removed without a grace period since no kubelet confirms their end.
-func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold) []PodDeletion {
-	var out []PodDeletion
+// nodes, which are removed without a grace period since no kubelet confirms their end. Evictable are those that a drain may evict first.
+func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHold) (out, evictable []PodDeletion) {
 	idle := map[string]bool{}
 	if !j.stopped(s) {
 		for _, p := range j.sparesOver(s) {
@@ -192,14 +193,18 @@ func (j job) deletions(s *v1alpha1.TrainingJobStatus, missing []v1alpha1.NodeHol
 			continue
 		}
 		dead := j.Dead(s, p)
-		if j.isDeletedLater(s, p, dead) || (!dead && j.Now.Before(j.leftToDrainUntil(s, p))) {
+		if (p.Deleting && !dead) || j.isDeletedLater(s, p, dead) {
 			continue
 		}
-		if dead || !p.Deleting {
-			out = append(out, PodDeletion{Name: p.Name, UID: p.UID, Version: p.Version, Force: dead, Node: p.Node, HoldFirst: holdFirst(s, missing, p)})
+		d := PodDeletion{Name: p.Name, UID: p.UID, Version: p.Version, Force: dead, Node: p.Node, HoldFirst: holdFirst(s, missing, p)}
+		switch by := j.evictedBy(p); {
+		case dead || !j.isLeftToDrain(s, p) || (!by.IsZero() && !by.After(j.Now)):
+			out = append(out, d)
+		case by.IsZero():
+			evictable = append(evictable, d)
 		}
 	}
-	return out
+	return out, evictable
 }
 
 // isDeletedLater reports whether a pod whose rank a spare has taken over stays until no incident is open: its successor is a spare, which is let go only then, and
@@ -249,8 +254,8 @@ func (j job) nextDeletion(s *v1alpha1.TrainingJobStatus) time.Time {
 		if j.isDeletedLater(s, p, false) {
 			next = instant.Earliest(next, j.stoppedBy(s, p))
 		}
-		if until := j.leftToDrainUntil(s, p); until.After(j.Now) {
-			next = instant.Earliest(next, until)
+		if by := j.evictedBy(p); by.After(j.Now) && j.isLeftToDrain(s, p) {
+			next = instant.Earliest(next, by)
 		}
 	}
 	return next

@@ -141,6 +141,19 @@ func TestAPodThatExitsBeforeThatIsSeen(t *testing.T) {
 	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }
 
+// One that exited long before, and was ready again, has the exit of a peer to follow.
+func TestAnEarlierExitIsNotThatOfTheCause(t *testing.T) {
+	s := running(3, rule("r", step(v1alpha1.MigratePod, 30)))
+	s.exits(0, 1, 0)
+	s.unready(0)
+	s.after(time.Hour)
+	s.Pods[0].Failure = gang.Failure{}
+	s.decide()
+	s.exits(1, 1, time.Hour)
+	s.decide()
+	check.Equal(t, "culprit", "llm-1-worker-1", s.incident(t).Cause.Pod)
+}
+
 // The gang trains again after a crash, and another rank crashes soon after.
 func TestACrashSoonAfterAnotherIsNotItsWake(t *testing.T) {
 	s := running(3)

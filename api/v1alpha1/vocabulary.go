@@ -14,9 +14,10 @@ const (
 	// LabelTask is on every pod; its value is the name of its task.
 	LabelTask = "lockstep.dev/task"
 
-	// LabelSpare is "true" on the spares of a task, and on a pod whose rank leaves its node, which a drain may evict. It is "false" on a pod that was a spare and has taken
-	// a rank over.
+	// LabelSpare is "true" on the spares of a task, and "false" on a pod that was one and has taken a rank over.
 	LabelSpare = "lockstep.dev/spare"
+	// LabelEvictableSince is since when a drain may evict a pod, in Unix seconds. A pod has it whose rank leaves a cordoned node.
+	LabelEvictableSince = "lockstep.dev/evictable-since"
 	// SpareSuffix ends the name of the Volcano task that a task's spares are.
 	SpareSuffix = "-spare"
 	// DryRun is an annotation of a TrainingJob. With "true" its restart policy is only

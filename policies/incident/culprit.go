@@ -29,13 +29,16 @@ func (v *View) Precedes(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, f
 		return false
 	}
 	shown := *inc
-	shown.Cause = v.shownSince(inc.Cause)
+	shown.Cause = v.shownSince(inc)
 	return compareWithCause(&shown, f) < 0
 }
 
-// shownSince is the cause of an incident with the exit that its pod shows by now. A pod that was seen not ready may have ended, and its kubelet not have said so yet.
-func (v *View) shownSince(cause v1alpha1.Cause) v1alpha1.Cause {
-	i := slices.IndexFunc(v.Pods, func(p gang.Pod) bool { return p.Name == cause.Pod && p.LastExit != nil })
+// shownSince is the cause of an incident with the exit that its pod shows by now. A pod that was seen not ready may have ended just before, and its kubelet not have said so yet.
+func (v *View) shownSince(inc *v1alpha1.Incident) v1alpha1.Cause {
+	cause := inc.Cause
+	i := slices.IndexFunc(v.Pods, func(p gang.Pod) bool {
+		return p.Name == cause.Pod && p.LastExit != nil && inc.StartTime.Sub(p.LastExit.Time) <= gang.Wake
+	})
 	if cause.ExitCode != nil || i < 0 {
 		return cause
 	}

@@ -22,6 +22,12 @@ func (m *manager) act(t *tenant, p policies.Plan) {
 	if !held {
 		return // nothing is deleted where a hold is missing
 	}
+	for _, d := range p.Evictable {
+		m.write()
+		if pod := t.podOfUID(d.UID); pod != nil {
+			pod.EvictableFrom = t.now.Truncate(time.Second)
+		}
+	}
 	for _, d := range p.DeletePods {
 		m.write()
 		t.deleteByUID(d)

@@ -42,7 +42,7 @@ func (w *world) evictFrom(node string) {
 			if p.Node != node || p.Deleting || p.finished() {
 				continue
 			}
-			if slices.Contains(t.protected, p.Task) && !p.SpareLabel && p.Ready {
+			if slices.Contains(t.protected, p.Task) && !p.SpareLabel && p.EvictableFrom.IsZero() && p.Ready {
 				w.happened("eviction is refused")
 				continue
 			}
