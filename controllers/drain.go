@@ -37,7 +37,7 @@ func (r *TrainingJobReconciler) observeBudget(ctx context.Context, o *gang.Obser
 		}
 		return nil
 	}
-	opens := false // those of earlier versions do not
+	opens := false // one of an earlier version does not
 	for _, e := range budget.Spec.Selector.MatchExpressions {
 		switch e.Key {
 		case v1alpha1.LabelEvictableSince:
@@ -96,7 +96,7 @@ func (a *actor) budget(p *policies.Protection) *policy.PodDisruptionBudget {
 	}
 }
 
-// evictableFrom is since when a pod's label has drains evict it; zero for a pod without.
+// evictableFrom is from when on a drain may evict a pod, as its label says; zero for a pod without.
 func evictableFrom(pod *corev1.Pod) time.Time {
 	seconds, err := strconv.ParseInt(pod.Labels[v1alpha1.LabelEvictableSince], 10, 64)
 	if err != nil {
@@ -105,7 +105,7 @@ func evictableFrom(pod *corev1.Pod) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// letEvict has drains evict a pod from now on.
+// letEvict lets a drain evict a pod from now on.
 func (a *actor) letEvict(ctx context.Context, d policies.PodDeletion) error {
 	return a.label(ctx, d.Name, d.UID, v1alpha1.LabelEvictableSince, strconv.FormatInt(a.seen.Now.Unix(), 10))
 }

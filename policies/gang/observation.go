@@ -167,7 +167,7 @@ type Pod struct {
 	Slot Rank
 	// SpareLabel reports whether its labels call it a spare, as they do until a change of its role is shown by them.
 	SpareLabel bool
-	// EvictableFrom is from when on its label has drains evict it, to the second; zero for a pod without.
+	// EvictableFrom is from when on a drain may evict it, to the second, as its label says; zero for a pod without.
 	EvictableFrom time.Time
 	// Node that the pod is bound to; empty before.
 	Node string
