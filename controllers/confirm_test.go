@@ -46,13 +46,7 @@ func TestNothingIsRecordedWhileTheCacheIsBehind(t *testing.T) {
 	job.Spec.RestartPolicy = &v1alpha1.RestartPolicy{Rules: []v1alpha1.Rule{{
 		Name: "all", Match: v1alpha1.Match{Events: []v1alpha1.EventType{v1alpha1.AnyEvent}}, Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}},
 	}}}
-	e := newEnv(t, job)
-	e.settle()
-	e.volcano(1)
-	e.settle()
-	e.run("llm-1-worker-0", "n0")
-	e.run("llm-1-worker-1", "n1")
-	e.settle()
+	e := runs(t, job)
 	isBehind := true
 	e.changeLists(func(list client.ObjectList) {
 		if pods, ok := list.(*corev1.PodList); ok && isBehind {

@@ -118,13 +118,7 @@ func TestTheBudgetLeavesOutWhatADrainWaitedForTooLong(t *testing.T) {
 
 // A pod whose rank leaves a cordoned node may be evicted, and is deleted where nothing evicts it. A budget that an earlier version of the manager has left opens for it, too.
 func TestTheBudgetOpens(t *testing.T) {
-	e := newEnv(t, moving("worker"))
-	e.settle()
-	e.volcano(1)
-	e.settle()
-	e.run("llm-1-worker-0", "n0")
-	e.run("llm-1-worker-1", "n1")
-	e.settle()
+	e := runs(t, moving("worker"))
 	earlier := e.budget()
 	earlier.Spec.Selector.MatchExpressions = slices.DeleteFunc(earlier.Spec.Selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
 		return r.Key == v1alpha1.LabelEvictableSince

@@ -136,14 +136,21 @@ func (e *env) crash(name string) {
 // running is a job whose two pods run on n0 and n1, and are ready.
 func running(t *testing.T) *env {
 	t.Helper()
-	e := newEnv(t, aJob())
+	e := runs(t, aJob())
+	e.Told()
+	return e
+}
+
+// runs has the two pods of a job run on n0 and n1.
+func runs(t *testing.T, job *v1alpha1.TrainingJob) *env {
+	t.Helper()
+	e := newEnv(t, job)
 	e.settle()
 	e.volcano(1)
 	e.settle()
 	e.run("llm-1-worker-0", "n0")
 	e.run("llm-1-worker-1", "n1")
 	e.settle()
-	e.Told()
 	return e
 }
 

@@ -141,7 +141,7 @@ func TestAPodThatExitsBeforeThatIsSeen(t *testing.T) {
 	check.Equal(t, "lives", []int32{1, 0, 0}, s.lives())
 }
 
-// One that exited long before, and was ready again, has the exit of a peer to follow.
+// An exit of an hour before, after which the pod was ready again, is not why the pod is not ready now: a peer has exited since.
 func TestAnEarlierExitIsNotThatOfTheCause(t *testing.T) {
 	s := running(3, rule("r", step(v1alpha1.MigratePod, 30)))
 	s.exits(0, 1, 0)
