@@ -30,6 +30,8 @@ type Gang struct {
 	rank, world int
 	links       []*link // by peer: all others at rank 0, only links[0] elsewhere
 
+	// telling is held while rank 0 sends its peers a result or a loss: all have the one before they hear of the other.
+	telling sync.Mutex
 	lost    chan struct{}
 	mu      sync.Mutex
 	reason  *LostError
@@ -69,6 +71,8 @@ func (g *Gang) Reason() *LostError {
 
 // lose ends the generation. Rank 0 tells the others which rank was lost; the first loss counts.
 func (g *Gang) lose(e *LostError) {
+	g.telling.Lock()
+	defer g.telling.Unlock()
 	g.mu.Lock()
 	if g.closing || g.reason != nil {
 		g.mu.Unlock()
@@ -128,12 +132,22 @@ func (g *Gang) exchange(k kind, mine []byte, combine func(parts [][]byte) ([]byt
 		g.Abort(err)
 		return nil, err
 	}
-	for peer := 1; peer < g.world; peer++ {
-		if err := g.links[peer].send(frame{k, g.Generation, out}); err != nil && !g.isClosing() {
-			return nil, g.lostOr(err)
+	return out, g.sendAll(frame{k, g.Generation, out})
+}
+
+// sendAll sends all peers a result, unless they have heard of a loss. One that it does not reach is lost, as the next exchange finds: for the others the result counts.
+func (g *Gang) sendAll(f frame) error {
+	g.telling.Lock()
+	defer g.telling.Unlock()
+	if reason := g.Reason(); reason != nil {
+		return reason
+	}
+	for _, l := range g.links {
+		if l != nil {
+			_ = l.send(f)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // recv waits for a peer's part of an exchange, and for the end of the generation.
@@ -175,12 +189,6 @@ func (g *Gang) lostOr(err error) error {
 		}
 		return err
 	}
-}
-
-func (g *Gang) isClosing() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closing
 }
 
 // close says that the links may end from now on without anybody being lost.

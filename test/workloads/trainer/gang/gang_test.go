@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -190,4 +191,55 @@ func TestStaleRankZero(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	<-done
+}
+
+// leave closes the links of a rank, as its end does.
+func (g *Gang) leave() {
+	for _, l := range g.links {
+		if l != nil {
+			l.close()
+		}
+	}
+}
+
+// Ranks leave one after the other, each after a step of its own. All have made the same steps then: no rank makes one that others do not.
+func TestAllLeaveAfterTheSameStep(t *testing.T) {
+	const world, gangs = 24, 10
+	for range gangs {
+		var made [world]int
+		var left atomic.Bool
+		all(t, world, func(rank int, g *Gang) error {
+			for step := 1; !(left.Load() && rank%3 == 1); step++ {
+				if step == 10 && rank == 0 {
+					left.Store(true)
+				}
+				if _, err := g.Reduce(step, make([]float64, 100), false); err != nil {
+					break
+				}
+				made[rank] = step
+			}
+			g.leave()
+			return nil
+		})
+		for rank, n := range made {
+			if n != made[0] {
+				t.Fatalf("rank 0 has made %d steps, and rank %d %d", made[0], rank, n)
+			}
+		}
+	}
+}
+
+// A result that rank 0 has combined counts for no rank where they have heard of a loss before.
+func TestNoResultComesAfterALoss(t *testing.T) {
+	all(t, 3, func(rank int, g *Gang) error {
+		_, err := g.exchange(kindReduce, []byte{1}, func(parts [][]byte) ([]byte, error) {
+			g.lose(&LostError{Peer: 2, Why: "a test"})
+			return parts[0], nil
+		})
+		g.leave()
+		if err == nil {
+			return errors.New("it has a result")
+		}
+		return nil
+	})
 }

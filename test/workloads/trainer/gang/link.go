@@ -104,18 +104,20 @@ func (l *link) recv(ctx context.Context) (frame, error) {
 		return f, nil
 	default:
 	}
+	var err error
 	select {
 	case f := <-l.frames:
 		return f, nil
 	case <-l.down:
-		select {
-		case f := <-l.frames:
-			return f, nil
-		default:
-			return frame{}, l.why
-		}
+		err = l.why
 	case <-ctx.Done():
-		return frame{}, ctx.Err()
+		err = ctx.Err()
+	}
+	select {
+	case f := <-l.frames:
+		return f, nil
+	default:
+		return frame{}, err
 	}
 }
 
