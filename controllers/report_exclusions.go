@@ -34,6 +34,9 @@ func (r *TrainingJobReconciler) reportExclusions(o *gang.Observation, now *v1alp
 func (r *TrainingJobReconciler) reportExclusion(o *gang.Observation, now *v1alpha1.TrainingJobStatus, was *v1alpha1.ExcludedNode) {
 	until := was.Until.UTC().Format(time.RFC3339)
 	switch {
+	case incident.HasReturned(o, was) && was.Cause == v1alpha1.NodeCordoned:
+		r.tell(o.Job, corev1.EventTypeNormal, "ExclusionEnded", "Place",
+			fmt.Sprintf("node %s was excluded until %s because it was cordoned; it takes pods again", was.Name, until))
 	case incident.HasReturned(o, was):
 		r.tell(o.Job, corev1.EventTypeNormal, "ExclusionEnded", "Place",
 			fmt.Sprintf("node %s was excluded until %s for its silence (%s); it has joined again and is Ready", was.Name, until, was.Cause))

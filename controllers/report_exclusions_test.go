@@ -125,18 +125,22 @@ func TestEarlyEndsOfExclusionsAreTold(t *testing.T) {
 	forgiven.ExcludedNodes, forgiven.Incidents[0].WaitRestartTime = nil, new(metav1.NewMicroTime(t0))
 	stuck := job.Status.DeepCopy()
 	stuck.ExcludedNodes = nil
+	cordoned := job.DeepCopy()
+	cordoned.Status.ExcludedNodes[0].Cause = v1alpha1.NodeCordoned
 	for name, tc := range map[string]struct {
+		job  *v1alpha1.TrainingJob
 		uid  string
 		now  *v1alpha1.TrainingJobStatus
 		want string
 	}{
-		"joined again":     {"new", forgiven, "Normal ExclusionEnded node n1 was excluded until 2026-01-02T04:04:05Z for its silence (NodeNotReady); it has joined again and is Ready"},
-		"before home goes": {"old", forgiven, "Warning ExclusionLifted node n1 was excluded until 2026-01-02T04:04:05Z for its silence (NodeNotReady); it is Ready, and is tried again before the job leaves its home"},
-		"no other place":   {"old", stuck, "Warning ExclusionLifted node n1 was excluded until 2026-01-02T04:04:05Z, but no other node takes the job"},
+		"joined again":     {job, "new", forgiven, "Normal ExclusionEnded node n1 was excluded until 2026-01-02T04:04:05Z for its silence (NodeNotReady); it has joined again and is Ready"},
+		"before home goes": {job, "old", forgiven, "Warning ExclusionLifted node n1 was excluded until 2026-01-02T04:04:05Z for its silence (NodeNotReady); it is Ready, and is tried again before the job leaves its home"},
+		"uncordoned":       {cordoned, "old", stuck, "Normal ExclusionEnded node n1 was excluded until 2026-01-02T04:04:05Z because it was cordoned; it takes pods again"},
+		"no other place":   {job, "old", stuck, "Warning ExclusionLifted node n1 was excluded until 2026-01-02T04:04:05Z, but no other node takes the job"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e.Told()
-			e.r.reportExclusions(&gang.Observation{Job: job, Now: t0, Nodes: map[string]gang.Node{"n1": {Name: "n1", UID: tc.uid, Ready: true}}}, tc.now)
+			e.r.reportExclusions(&gang.Observation{Job: tc.job, Now: t0, Nodes: map[string]gang.Node{"n1": {Name: "n1", UID: tc.uid, Ready: true}}}, tc.now)
 			check.Equal(t, "events", []string{tc.want}, e.Told())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -68,6 +69,39 @@ func TestACordonThatEndsMovesNobody(t *testing.T) {
 	s.after(time.Second).decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
 	check.Equal(t, "deleted", 0, len(s.deleted()))
+}
+
+// A node is kept from for its cordon only: once it takes pods again, it is one of home as before.
+func TestAnExclusionForACordonEndsWithIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		returns func(*gang.Node)
+		want    []string
+	}{
+		"still cordoned":             {func(*gang.Node) {}, []string{"n01"}},
+		"uncordoned":                 {func(n *gang.Node) { n.Unschedulable = false }, nil},
+		"another node of its name":   {func(n *gang.Node) { n.Unschedulable, n.UID = false, "new" }, nil},
+		"not ready":                  {func(n *gang.Node) { n.Unschedulable, n.Ready = false, false }, []string{"n01"}},
+		"something there has failed": {func(n *gang.Node) { n.Unschedulable, n.Ill = false, true }, []string{"n01"}},
+		"its agent has not reported": {func(n *gang.Node) { n.Unschedulable, n.AwaitsReport = false, true }, []string{"n01"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
+			s.cordon("n01")
+			s.decide()
+			s.node("n01", tc.returns)
+			s.after(time.Second).decide()
+			check.Equal(t, "excluded", tc.want, s.excluded())
+		})
+	}
+}
+
+// A node beside it, where a rank has failed meanwhile, is no cordoned one.
+func TestAnIncidentOfACordonExcludesAnotherNodeForItsTime(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
+	s.cordon("n01")
+	s.decide()
+	inc := s.incident(t)
+	check.Equal(t, "cause", v1alpha1.EventType(""), incident.ExclusionCause(&s.Observation, inc, "n02"))
 }
 
 // What fails by itself on a cordoned node is not waited with.

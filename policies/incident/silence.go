@@ -1,4 +1,4 @@
-// Silence: the nodes that are excluded only because they were not heard of, and when these exclusions end before their time.
+// Silence: the nodes that are excluded only because they were not heard of, or were cordoned, and when these exclusions end before their time.
 
 package incident
 
@@ -26,33 +26,35 @@ func ExclusionCause(o *gang.Observation, inc *v1alpha1.Incident, node string) v1
 		return v1alpha1.NodeGone
 	case !n.Ready:
 		return v1alpha1.NodeNotReady
-	case rules.OfNode(inc.Trigger) && !first:
+	case rules.OfNode(inc.Trigger) && !first, inc.Trigger == v1alpha1.NodeCordoned && !n.Unschedulable:
 		return ""
 	}
 	return inc.Trigger
 }
 
-// HasReturned reports whether a node that was excluded for its silence has joined again: another Node object of its name is
-// Ready, nothing is known to have failed there, and its agent, if it has one, can judge it. A node that only rebooted keeps
+// HasReturned reports whether a node that was excluded for its silence has joined again, or one that was cordoned takes pods again: it is
+// Ready, nothing is known to have failed there, and its agent, if it has one, can judge it. A node that was silent and only rebooted keeps
 // its Node object, and stays excluded.
 func HasReturned(o *gang.Observation, x *v1alpha1.ExcludedNode) bool {
-	return hasJoined(o, x) && !o.Nodes[x.Name].AwaitsReport
+	return isBack(o, x) && !o.Nodes[x.Name].AwaitsReport
 }
 
-// IsForgiven reports whether a node is not to be excluded, because nothing but its silence is known and that is over: it has
-// joined again, or an earlier step of the incident has excluded it already.
+// IsForgiven reports whether a node is not to be excluded, because nothing but its silence or its cordon is known and that is over: it has
+// returned, or an earlier step of the incident has excluded it already.
 func IsForgiven(o *gang.Observation, inc *v1alpha1.Incident, x *v1alpha1.ExcludedNode) bool {
 	return HasReturned(o, x) || rules.OfNode(x.Cause) && o.Nodes[x.Name].Ready && Restarted(inc)
 }
 
-// AwaitsReport reports whether nothing but the report of its agent keeps a node excluded that has joined again.
+// AwaitsReport reports whether nothing but the report of its agent keeps a node excluded that has returned.
 func AwaitsReport(o *gang.Observation, x *v1alpha1.ExcludedNode) bool {
-	return hasJoined(o, x) && o.Nodes[x.Name].AwaitsReport
+	return isBack(o, x) && o.Nodes[x.Name].AwaitsReport
 }
 
-func hasJoined(o *gang.Observation, x *v1alpha1.ExcludedNode) bool {
+func isBack(o *gang.Observation, x *v1alpha1.ExcludedNode) bool {
 	n, exists := o.Nodes[x.Name]
-	return rules.OfNode(x.Cause) && exists && n.UID != x.NodeUID && n.Ready && !n.Ill
+	joined := rules.OfNode(x.Cause) && n.UID != x.NodeUID
+	uncordoned := x.Cause == v1alpha1.NodeCordoned && !n.Unschedulable
+	return exists && (joined || uncordoned) && n.Ready && !n.Ill
 }
 
 // SilentNodesFor returns the excluded nodes that are given up before a RelocateJob that is due, oldest first: as many as ranks of

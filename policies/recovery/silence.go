@@ -1,4 +1,4 @@
-// Silence: exclusions that end before their time, because nothing but silence is known of their nodes.
+// Silence: exclusions that end before their time, because nothing but silence or a cordon is known of their nodes.
 
 package recovery
 
@@ -33,7 +33,7 @@ func (e Engine) exclusion(inc *v1alpha1.Incident, node string, limit time.Durati
 	return x
 }
 
-// liftReturned drops the exclusions of nodes that were silent and have joined again, and returns when to look for the report
+// liftReturned drops the exclusions of nodes that were silent or cordoned and have returned, and returns when to look for the report
 // of one that is missing.
 func (e Engine) liftReturned(s *v1alpha1.TrainingJobStatus) time.Time {
 	e.lift(s, func(x *v1alpha1.ExcludedNode) bool { return incident.HasReturned(e.Observation, x) })
