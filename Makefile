@@ -36,8 +36,8 @@ RECOVERIES ?= 2
 # How often a gang hangs in each way and has a slow rank in test-real, and the flag that writes what was seen into files: only test-full does.
 HANGS ?= 1
 HANGS_RECORD ?=
-# The tests of test/real that test-real leaves to test-full: the kubelet's back-off, and the default rules' 90 s, take two minutes each, and a straggler five.
-REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode|TestAStraggler
+# The tests of test/real that test-real leaves to test-full: those that wait for minutes, and those whose disturbance another test has as well.
+REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode|TestAStraggler|TestTwoNodesAtOnce|TestAFrozenNodeThatThaws|TestASandboxThatFails|TestTheManagerIsKilled|TestALostNodeUnderASupervisor|TestTorchrunUnderASupervisor
 # Which tests of installations test-real runs; test-full runs the one by kubectl, too.
 INSTALLATIONS ?= TestTheChart
 # Random histories of test-sim.
