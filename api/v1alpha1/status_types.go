@@ -330,8 +330,8 @@ type ExcludedNode struct {
 	// incident that the exclusion comes from.
 	Incident int32 `json:"incident"`
 	// cause is the event for which the node is excluded. After NodeGone and NodeNotReady the exclusion ends early, once a new
-	// Node object of this name is Ready and the health agent, where the node has one, has reported since. Empty where it is
-	// not known.
+	// Node object of this name is Ready and the health agent, where the node has one, has reported since; after NodeCordoned, once
+	// the node takes pods again. Empty where it is not known.
 	// +optional
 	Cause EventType `json:"cause,omitempty"`
 	// nodeUID is the UID that the Node object had; empty where it was gone already.
