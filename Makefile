@@ -70,7 +70,7 @@ ACTIONLINT := $(TOOLS)/actionlint
 PROTOBUF := $(TOOLS)/protobuf
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
-OPTIONAL := alerts/receiver networkpolicy prometheus supervisors/server
+OPTIONAL := alerts/receiver networkpolicy nvsentinel/drainer prometheus supervisors/server
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
@@ -132,7 +132,7 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the C
 	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
 	render() { $(HELM) template lockstep charts/lockstep --namespace lockstep-system --kube-version 1.33 --values config/values.yaml \
 	  --output-dir "$$rendered/$$1" "$${@:2}" >/dev/null 2> >(grep -v 'found symbolic link' >&2); } && \
-	render default && render optional --set alerts.enabled=true,supervisors.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true && \
+	render default && render optional --set alerts.enabled=true,supervisors.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,nvsentinel.drainRequests.enabled=true && \
 	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
 	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
 	go run ./config/grafana/generate -dir config/grafana
@@ -268,7 +268,7 @@ test-full: HANGS_RECORD = -record=.
 test-full: REAL_TIMEOUT = 3h
 test-full: INSTALLATIONS = .
 test-full: REAL_SKIP = ^$$
-test-full: test test-late test-real test-sim test-mutations test-week test-steps ## everything that checks the product: hours
+test-full: test test-contract test-late test-real test-sim test-mutations test-week test-steps ## everything that checks the product: hours
 
 .PHONY: test-mutations
 test-mutations: prereqs ## take the fix of each defect in test/mutation/record.md out again, and write which test failed into record.json; 45 minutes
@@ -292,7 +292,7 @@ test-restores: prereqs prereqs-real cluster-binaries node-binaries ## as root: h
 	go test -count=1 -v -timeout=$(E2E_TIMEOUT) -run 'TestRanksResumeFromTheirNearestCopy$$' ./test/real -restores=3 -checkpoint.mib=1024 -record=.
 
 .PHONY: test-moves
-test-moves: prereqs prereqs-real cluster-binaries node-binaries ## as root: move healthy ranks of a gang of 24 by migrate, a degraded link and a drain, and write each move into test/real/moves.json: 5 minutes
+test-moves: prereqs prereqs-real cluster-binaries node-binaries ## as root: move healthy ranks of a gang of 24 by migrate, a degraded link, a drain and a DrainRequest, and write each move into test/real/moves.json: 7 minutes
 	go run ./test/real/bench -kills=0 -runs=0 -losses=0 -moves=3 -moves-record=test/real/moves.json $(BENCH)
 
 .PHONY: agreement

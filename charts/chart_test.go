@@ -99,6 +99,7 @@ func TestKustomizeAndTheChartRenderTheSame(t *testing.T) {
 		"default":      {dirs: []string{"default"}},
 		"alerts":       {dirs: []string{"alerts"}, set: "alerts.enabled=true"},
 		"supervisors":  {dirs: []string{"supervisors"}, set: "supervisors.enabled=true"},
+		"nvsentinel":   {dirs: []string{"nvsentinel"}, set: "nvsentinel.drainRequests.enabled=true"},
 		"GPU Operator": {dirs: []string{"samples/dcgm-gpu-operator"}, set: "agent.dcgmAddress=nvidia-dcgm.gpu-operator.svc:5555"},
 		"DCGM's socket": {
 			dirs: []string{"samples/dcgm-unix-socket"},
@@ -448,13 +449,17 @@ func TestNamespacesAreKept(t *testing.T) {
 
 // The manager meets the Pod Security Standard "restricted". What the agent needs beyond it is listed in config/agent/README.md.
 func TestPodSecurity(t *testing.T) {
-	var deployment appsv1.Deployment
+	var deployment, drainer appsv1.Deployment
 	var daemonSet appsv1.DaemonSet
-	objects := chart(t, "--set", supervisors+",alerts.enabled=true,tracing.endpoint=otel:4317,tracing.caSecretName=ca")
+	objects := chart(t, "--set", supervisors+",alerts.enabled=true,tracing.endpoint=otel:4317,tracing.caSecretName=ca,nvsentinel.drainRequests.enabled=true")
 	convert(t, objects[manager], &deployment)
+	convert(t, objects["Deployment lockstep-system/lockstep-drainer"], &drainer)
 	convert(t, objects[agent], &daemonSet)
 	if got := violations(t, &deployment.Spec.Template); len(got) > 0 {
 		t.Errorf("the manager violates %v", got)
+	}
+	if got := violations(t, &drainer.Spec.Template); len(got) > 0 {
+		t.Errorf("the drainer violates %v", got)
 	}
 	want := []string{
 		`restricted volume types (volumes "pod-resources", "sys" use restricted volume type "hostPath")`,

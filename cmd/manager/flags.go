@@ -38,6 +38,7 @@ type options struct {
 	alerts                       alerts.Options
 	supervisors                  supervisors.Options
 	supervisorImage              string
+	drainRequests                string
 	tracing                      tracingOptions
 	log                          zap.Options
 }
@@ -62,6 +63,7 @@ func parseFlags() *options {
 	flag.StringVar(&o.supervisors.BindAddress, "supervisors-bind-address", supervisors.Off, "address of the stream of the supervisors in pods, such as :9444; 0 turns it off, and jobs with spec.supervisor are refused")
 	flag.StringVar(&o.supervisors.Address, "supervisors-address", "", "host:port by which pods reach that stream of the leader; default: the Service lockstep-supervisors in the manager's namespace, and the port of the bind address")
 	flag.StringVar(&o.supervisorImage, "supervisor-image", "", "image of lockstep-run, which pods of jobs with spec.supervisor copy it from")
+	flag.StringVar(&o.drainRequests, "drain-requests-namespace", "", "namespace of NVSentinel's DrainRequests: carry these out, and run nothing else; default: run the controllers of TrainingJobs")
 	o.tracing.bindFlags(flag.CommandLine)
 	o.log.BindFlags(flag.CommandLine)
 	version.AddFlag(flag.CommandLine)

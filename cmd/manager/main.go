@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -26,6 +27,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
+	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/health/alerts"
 	"github.com/lockstep-dev/lockstep/version"
@@ -80,13 +82,14 @@ func run(ctx context.Context, o *options) error {
 	if traces != nil {
 		config.Wrap(traces.Transport)
 	}
+	runs := o.part()
 	mgr, err := ctrl.NewManager(config, manager.Options{
 		Scheme:                        newScheme(),
-		Cache:                         controllers.CacheOptions(o.holdLimits().Resources...),
+		Cache:                         runs.cache,
 		Metrics:                       metricsserver.Options{BindAddress: off}, // servers.go serves them
 		HealthProbeBindAddress:        off,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "manager.lockstep.dev",
+		LeaderElectionID:              runs.lease,
 		LeaderElectionNamespace:       o.leaderElectNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       ptr.To(20 * time.Second),
@@ -94,7 +97,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("create manager: %w", err)
 	}
-	begin := &startup{mgr: mgr, setUp: func(ctx context.Context) error { return setUp(ctx, mgr, o, traces) }}
+	begin := &startup{mgr: mgr, kinds: runs.kinds, setUp: func(ctx context.Context) error { return runs.setUp(ctx, mgr, o, traces) }}
 	if err := mgr.Add(begin); err != nil {
 		return err
 	}
@@ -102,6 +105,31 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// part is what a process runs: the controllers of TrainingJobs, or the drainer.
+type part struct {
+	lease string
+	cache cache.Options
+	// kinds are those that it reads, but for Kubernetes' own.
+	kinds []client.Object
+	setUp func(context.Context, ctrl.Manager, *options, *tracing.Tracer) error
+}
+
+func (o *options) part() part {
+	if o.drainRequests == "" {
+		return part{"manager.lockstep.dev", controllers.CacheOptions(o.holdLimits().Resources...), kinds, setUp}
+	}
+	return part{"drainer.lockstep.dev", nvsentinel.CacheOptions(o.drainRequests), []client.Object{nvsentinel.New()}, setUpDrainer}
+}
+
+// setUpDrainer adds the drainer, which runs apart, as a service account of its own: it may evict pods of all kinds, and the manager may not.
+func setUpDrainer(_ context.Context, mgr ctrl.Manager, _ *options, _ *tracing.Tracer) error {
+	drainer := &nvsentinel.Drainer{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
+	if err := drainer.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the drainer: %w", err)
+	}
+	return nil
 }
 
 // setUp adds all that the manager runs.

@@ -34,6 +34,7 @@ const askEvery = 2 * time.Second
 // It runs on every replica, also on one that does not lead. Until it is done the manager is alive, and not ready.
 type startup struct {
 	mgr   ctrl.Manager
+	kinds []client.Object
 	setUp func(context.Context) error
 	done  atomic.Bool
 }
@@ -72,7 +73,7 @@ func (s *startup) awaitKinds(ctx context.Context) bool {
 		case err != nil:
 			log.Error(err, "The API server does not say which kinds it serves; the manager asks again")
 		case len(lacks) > 0:
-			log.Info("The API server does not serve all kinds yet: install the CRDs of Lockstep and Volcano", "missing", strings.Join(lacks, ", "))
+			log.Info("The API server does not serve all kinds yet: install the CRDs of Lockstep and Volcano, or NVSentinel's", "missing", strings.Join(lacks, ", "))
 		case told != "":
 			log.Info("The API server serves all kinds now")
 		}
@@ -85,7 +86,7 @@ func (s *startup) awaitKinds(ctx context.Context) bool {
 // lacks names the kinds that the API server does not serve.
 func (s *startup) lacks() ([]string, error) {
 	var missing []string
-	for _, kind := range kinds {
+	for _, kind := range s.kinds {
 		gvk, err := s.mgr.GetClient().GroupVersionKindFor(kind)
 		if err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ func TestEveryWriteAboutNodesGoesWrongOnce(t *testing.T) {
 	})
 	calls := l.illAndWell(target{}, fault{})
 	for name, f := range faults {
-		l.eachRight(calls, nil, f, func(right string, f fault) { l.illAndWell(target{right: right}, f) })
+		l.eachRight(calls, notYet, f, func(right string, f fault) { l.illAndWell(target{right: right}, f) })
 		if t.Failed() {
 			t.Fatalf("with fault %s", name)
 		}

@@ -21,7 +21,7 @@ func TestEveryWriteOfALifeGoesWrongOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLane(t, "life-"+name, 1, 3)
 			calls := l.wholeLife(target{}, fault{})
-			l.eachRight(calls, nil, f, func(right string, f fault) { l.wholeLife(target{right: right}, f) })
+			l.eachRight(calls, notYet, f, func(right string, f fault) { l.wholeLife(target{right: right}, f) })
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Which of the rights that are granted were used: the API server's audit log has each request of the manager and of the agents.
+// Which of the rights that are granted were used: the API server's audit log has each request of the manager, of the drainer and of the agents.
 
 package e2e
 
@@ -20,10 +20,10 @@ import (
 
 const agentUser = "system:serviceaccount:" + agentNamespace + ":" + agentName
 
-// auditOfRights logs the answers to the requests of the two accounts, without bodies. A watch has two: when it begins and when it ends.
+// auditOfRights logs the answers to the requests of the accounts, without bodies. A watch has two: when it begins and when it ends.
 const auditOfRights = `
 - level: Metadata
-  users: ["` + operator.User + `", "` + agentUser + `"]
+  users: ["` + operator.User + `", "` + operator.DrainerUser + `", "` + agentUser + `"]
 - level: None
 `
 
@@ -50,14 +50,14 @@ func checkRights(log string) error {
 		return err
 	}
 	var unused []string
-	for user, file := range map[string]string{operator.User: "config/rbac/role.yaml", agentUser: "config/agent/role.yaml"} {
-		granted, err := operator.RightsOf(file)
+	for user := range used {
+		granted, err := operator.Rights(user)
 		if err != nil {
 			return err
 		}
 		for _, right := range granted {
 			if !used[user][right] && unusedRights[right] == "" {
-				unused = append(unused, file+": "+right)
+				unused = append(unused, user+": "+right)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func usedRights(log string) (map[string]map[string]bool, error) {
 		return nil, err
 	}
 	defer file.Close()
-	out := map[string]map[string]bool{operator.User: {}, agentUser: {}}
+	out := map[string]map[string]bool{operator.User: {}, operator.DrainerUser: {}, agentUser: {}}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {

@@ -23,13 +23,13 @@ func Right(verb, group, resource string) string {
 	return strings.Join(strings.Fields(verb+" "+group+" "+resource), " ")
 }
 
-// Rights are those that the shipped roles grant the manager, in whichever of the folders under config they are.
-func Rights() ([]string, error) {
+// Rights are those that the shipped roles grant a service account, by its name as a user, in whichever of the folders under config they are.
+func Rights(user string) ([]string, error) {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}
-	all := grants{rules: map[string][]rbacv1.PolicyRule{}}
+	all := grants{user: user, rules: map[string][]rbacv1.PolicyRule{}}
 	err = filepath.WalkDir(filepath.Join(root, "config"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
@@ -40,9 +40,9 @@ func Rights() ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, role := range all.managers {
+	for _, role := range all.roles {
 		if len(all.rules[role]) == 0 {
-			return nil, fmt.Errorf("the manager is bound to %s, and no file under config has its rules", role)
+			return nil, fmt.Errorf("%s is bound to %s, and no file under config has its rules", user, role)
 		}
 		out = append(out, rightsOf(all.rules[role])...)
 	}
@@ -50,12 +50,13 @@ func Rights() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// grants are roles, and which of them the manager has.
+// grants are roles, and which of them a user has.
 type grants struct {
+	user string
 	// rules by kind and name of the role.
 	rules map[string][]rbacv1.PolicyRule
-	// managers are the roles that are bound to the manager's account.
-	managers []string
+	// roles are those that are bound to the user's account.
+	roles []string
 }
 
 // read adds the roles and bindings of a file.
@@ -82,33 +83,16 @@ func (g *grants) read(path string) error {
 		case "Role", "ClusterRole":
 			g.rules[o.Kind+" "+o.Name] = o.Rules
 		case "RoleBinding", "ClusterRoleBinding":
-			if slices.ContainsFunc(o.Subjects, isManager) {
-				g.managers = append(g.managers, o.RoleRef.Kind+" "+o.RoleRef.Name)
+			if slices.ContainsFunc(o.Subjects, g.is) {
+				g.roles = append(g.roles, o.RoleRef.Kind+" "+o.RoleRef.Name)
 			}
 		}
 	}
 	return nil
 }
 
-func isManager(s rbacv1.Subject) bool {
-	return s.Kind == rbacv1.ServiceAccountKind && "system:serviceaccount:"+s.Namespace+":"+s.Name == User
-}
-
-// RightsOf are those that a role grants, by its file in the repository.
-func RightsOf(file string) ([]string, error) {
-	root, err := cluster.RepositoryRoot()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		return nil, err
-	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return rightsOf(role.Rules), nil
+func (g *grants) is(s rbacv1.Subject) bool {
+	return s.Kind == rbacv1.ServiceAccountKind && "system:serviceaccount:"+s.Namespace+":"+s.Name == g.user
 }
 
 func rightsOf(rules []rbacv1.PolicyRule) []string {

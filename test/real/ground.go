@@ -13,7 +13,9 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/images"
@@ -152,6 +154,33 @@ func (g *Ground) startManager(ctx context.Context) error {
 		"--supervisors-bind-address=" + supervisors, "--supervisors-address=" + supervisors,
 	}})
 	return err
+}
+
+// RunDrainer runs the drainer beside the manager.
+func (g *Ground) RunDrainer(ctx context.Context) error {
+	_, err := operator.RunDrainer(ctx, g.Cluster, filepath.Join(g.dir, "manager"))
+	return err
+}
+
+// DrainByRequest has NVSentinel's DrainRequest empty a node of the pods of a namespace, as its fault-quarantine and node-drainer do, and returns once that is complete.
+func (g *Ground) DrainByRequest(ctx context.Context, node, namespace string) error {
+	if err := g.Cordon(ctx, node); err != nil {
+		return err
+	}
+	pods := &corev1.PodList{}
+	if err := g.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	var names []string
+	for i := range pods.Items {
+		names = append(names, pods.Items[i].Name)
+	}
+	request := operator.NewDrainRequest(operator.SentinelNamespace, node, namespace, names...)
+	if err := g.Client().Create(ctx, request); err != nil {
+		return fmt.Errorf("create a DrainRequest: %w", err)
+	}
+	err := await(ctx, "the DrainRequest is complete", func(ctx context.Context) (bool, error) { return operator.IsDrained(ctx, g.Client(), request) })
+	return errors.Join(err, g.Client().Delete(ctx, request)) // as node-drainer does
 }
 
 // Trainer is the training program's binary, which runs on this host too.
