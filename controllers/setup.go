@@ -48,6 +48,7 @@ const (
 	indexNode       = "spec.nodeName" // our pods, by node
 	indexJob        = "job"           // our pods, by the UID of their job
 	indexOpen       = "openIncident"  // jobs, by whether an incident is open
+	indexExcluded   = "excluded"      // jobs, by the nodes that they keep away from
 	indexUnfinished = "unfinished"    // jobs, by whether they go on
 	indexQueue      = "queue"         // jobs that go on, by queue
 	yes             = "true"
@@ -129,6 +130,12 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{policies.HoldKey(obj.(*v1alpha1.TrainingJob))}
 		}},
 		{&v1alpha1.TrainingJob{}, indexOpen, statusIndex(incident.AnyOpen)},
+		{&v1alpha1.TrainingJob{}, indexExcluded, func(obj client.Object) (nodes []string) {
+			for _, x := range obj.(*v1alpha1.TrainingJob).Status.ExcludedNodes {
+				nodes = append(nodes, x.Name)
+			}
+			return nodes
+		}},
 		{&v1alpha1.TrainingJob{}, indexUnfinished, statusIndex(func(s *v1alpha1.TrainingJobStatus) bool { return !gang.Finished(s) })},
 		{&v1alpha1.TrainingJob{}, indexQueue, func(obj client.Object) []string {
 			job := obj.(*v1alpha1.TrainingJob)
@@ -200,10 +207,10 @@ func jobOf(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// jobsOn are the jobs that a node matters to: those with pods on it, and those that look for room.
+// jobsOn are the jobs that a node matters to: those with pods on it, those that keep away from it, and those that look for room.
 func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) []reconcile.Request {
 	found := r.jobsWithPodsOn(ctx, node)
-	for _, request := range r.jobsThatMove(ctx, nil) {
+	for _, request := range append(r.jobsThatMove(ctx, nil), r.jobsIn(ctx, indexExcluded, node.GetName())...) {
 		found[request] = true
 	}
 	return slices.Collect(maps.Keys(found))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -204,6 +205,10 @@ func TestWhichJobsANodeConcerns(t *testing.T) {
 	check.Equal(t, "its own node", request, e.r.jobsOn(t.Context(), fakeapi.Node("n1")))
 	check.Equal(t, "another node", nil, e.r.jobsOn(t.Context(), fakeapi.Node("n5")))
 	check.Equal(t, "a HyperNode", request, e.r.jobsAt(t.Context(), fakeapi.Node("x")))
+	job := e.job()
+	job.Status.ExcludedNodes = []v1alpha1.ExcludedNode{{Name: "n6", Until: metav1.NewTime(t0.Add(time.Hour)), Cause: v1alpha1.NodeCordoned}}
+	e.Must(e.API.Status().Update(t.Context(), job))
+	check.Equal(t, "one that it keeps away from", request, e.r.jobsOn(t.Context(), fakeapi.Node("n6")))
 	e.crash("llm-1-worker-1")
 	e.settle()
 	check.Equal(t, "another node, while it looks for room", request, e.r.jobsOn(t.Context(), fakeapi.Node("n5")))

@@ -104,6 +104,35 @@ func TestAnIncidentOfACordonExcludesAnotherNodeForItsTime(t *testing.T) {
 	check.Equal(t, "cause", v1alpha1.EventType(""), incident.ExclusionCause(&s.Observation, inc, "n02"))
 }
 
+// What keeps a job from a node for longer than a cordon does so from then on.
+func TestAnExclusionForACordonGivesWay(t *testing.T) {
+	s := aScene(aJob().tasks(task("master", 1), task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), ofTasks("worker"), step(v1alpha1.MigratePod, 0)), atOnce))).started()
+	for i, node := range []string{"n01", "n01", "n02", "n03"} {
+		s.bind(i, node)
+	}
+	s.decide()
+	s.cordon("n01")
+	s.decide()
+	s.breakNode("n01")
+	s.after(time.Second).decide()
+	check.Equal(t, "excluded", 1, len(s.status().ExcludedNodes))
+	check.Equal(t, "cause", v1alpha1.NodeNotReady, s.status().ExcludedNodes[0].Cause)
+}
+
+// A rank that leaves a node is not sent back to it alone, where it takes pods again meanwhile: others may be faster.
+func TestARankThatLeavesIsNotSentBackAlone(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed()
+	s.cordon("n01")
+	s.decide()
+	s.replace(1)
+	s.node("n01", func(n *gang.Node) { n.Unschedulable, n.CordonedSince = false, time.Time{} })
+	s.after(time.Second).decide()
+	target := s.plan().Lift[0].Target
+	if !slices.Contains(target.In, "host-n01") || !slices.Contains(target.In, "host-n03") {
+		t.Errorf("it may go to %v only", target.In)
+	}
+}
+
 // What fails by itself on a cordoned node is not waited with.
 func TestAFailureOnACordonedNodeDecides(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 600)), atOnce))).started().placed()

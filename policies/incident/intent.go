@@ -27,8 +27,8 @@ func (v *View) Rooms(s *v1alpha1.TrainingJobStatus) *placement.Rooms {
 	return placement.NewRooms(v.Places(s), intent{v, s})
 }
 
-// GivesUpNode reports whether a rank is not to return to its own node: a second step of its incident restarts it, a first one after restarts that
-// left no progress, or a step for PodPending.
+// GivesUpNode reports whether a rank is not to return to its own node: a step of its incident has it leave the node, a second one restarts it, a first one after restarts
+// that left no progress, or a step for PodPending.
 func (i intent) GivesUpNode(r gang.Rank) bool {
 	if waiting := i.v.waitingFor(i.s, r, v1alpha1.PodPending); waiting != nil && Restarted(waiting) {
 		return true
@@ -38,12 +38,14 @@ func (i intent) GivesUpNode(r gang.Rank) bool {
 		return false
 	}
 	rungs, _ := i.v.skipped(inc, i.v.RuleOf(inc))
+	left := false
 	for _, f := range inc.Steps {
 		if f.Index != Unruled && f.Action != v1alpha1.Ignore && !f.DryRun {
 			rungs++
+			left = left || rules.ActionOf(f.Action).LeavesNode
 		}
 	}
-	return rungs > 1
+	return left || rungs > 1
 }
 
 // LacksRoom reports whether an incident is about a rank's finding no room.

@@ -26,7 +26,7 @@ func ExclusionCause(o *gang.Observation, inc *v1alpha1.Incident, node string) v1
 		return v1alpha1.NodeGone
 	case !n.Ready:
 		return v1alpha1.NodeNotReady
-	case rules.OfNode(inc.Trigger) && !first, inc.Trigger == v1alpha1.NodeCordoned && !n.Unschedulable:
+	case !first && (rules.OfNode(inc.Trigger) || inc.Trigger == v1alpha1.NodeCordoned && !n.Unschedulable):
 		return ""
 	}
 	return inc.Trigger

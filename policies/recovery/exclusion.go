@@ -55,13 +55,20 @@ func (e Engine) excludeFaulty(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incid
 // maxExcluded is how many nodes a job excludes: its status has room for a limited number, of which the latest say most.
 const maxExcluded = 1000
 
+// excludeNode excludes a node, once: an exclusion for another reason than a cordon counts more than one for it, which ends with the cordon.
 func (e Engine) excludeNode(s *v1alpha1.TrainingJobStatus, inc *v1alpha1.Incident, node string, limit time.Duration) {
-	if node == "" || placement.Excluded(s, node) {
+	if node == "" {
 		return
 	}
-	if x := e.exclusion(inc, node, limit); !incident.IsForgiven(e.Observation, inc, &x) {
-		s.ExcludedNodes = append(s.ExcludedNodes[max(0, len(s.ExcludedNodes)-maxExcluded+1):], x)
+	x := e.exclusion(inc, node, limit)
+	ends := func(was v1alpha1.ExcludedNode) bool {
+		return was.Name == node && was.Cause == v1alpha1.NodeCordoned && x.Cause != v1alpha1.NodeCordoned
 	}
+	if incident.IsForgiven(e.Observation, inc, &x) || (placement.Excluded(s, node) && !slices.ContainsFunc(s.ExcludedNodes, ends)) {
+		return
+	}
+	s.ExcludedNodes = slices.DeleteFunc(s.ExcludedNodes, ends)
+	s.ExcludedNodes = append(s.ExcludedNodes[max(0, len(s.ExcludedNodes)-maxExcluded+1):], x)
 }
 
 // liftExclusions drops the exclusions whose time is over, and returns when the next one is.

@@ -39,6 +39,9 @@ func Rights(user string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(all.roles) == 0 {
+		return nil, fmt.Errorf("no file under config binds a role to %s", user)
+	}
 	var out []string
 	for _, role := range all.roles {
 		if len(all.rules[role]) == 0 {
