@@ -59,8 +59,8 @@ func (r *record) checkExclusions() {
 	for _, e := range r.old.ExcludedNodes {
 		switch {
 		case isExcluded(r.s, e.Name) || !e.Until.After(r.o.Now):
-		case r.joinedAgain(e):
-			r.happened("excluded node has joined again")
+		case r.isBack(e):
+			r.happened("excluded node is back after " + string(e.Cause))
 		case ofSilence(e) && r.o.Nodes[e.Name].Ready && waits:
 			r.happened("silence of a node is forgiven")
 		default:
@@ -102,7 +102,7 @@ func (r *record) checkNewExclusions() {
 	}
 	for _, e := range r.s.ExcludedNodes {
 		live := isTrue(r.s, v1alpha1.ConditionRunning) || isTrue(r.s, v1alpha1.ConditionRecovering)
-		r.require(Home, !live || !r.joinedAgain(e), "node %s was silent, has joined again, and stays excluded", e.Name)
+		r.require(Home, !live || !r.isBack(e), "node %s was silent and has joined again, or was cordoned and takes pods again, and stays excluded", e.Name)
 		if !isExcluded(r.old, e.Name) {
 			r.happened("node is excluded")
 			r.require(Evidence, r.atFault(e), "node %s is excluded and nothing shows that it is ill", e.Name)
@@ -115,10 +115,12 @@ func ofSilence(e v1alpha1.ExcludedNode) bool {
 	return e.Cause == v1alpha1.NodeGone || e.Cause == v1alpha1.NodeNotReady
 }
 
-// joinedAgain reports whether the Node object of a node that was silent is another one by now, and well.
-func (r *record) joinedAgain(e v1alpha1.ExcludedNode) bool {
+// isBack reports whether what a node was excluded for is over, and it is well: the Node object of one that was silent is another one by now, one that was cordoned takes pods again.
+func (r *record) isBack(e v1alpha1.ExcludedNode) bool {
 	n, exists := r.o.Nodes[e.Name]
-	return ofSilence(e) && exists && n.UID != e.NodeUID && n.Ready && !n.Ill
+	joined := ofSilence(e) && n.UID != e.NodeUID
+	uncordoned := e.Cause == v1alpha1.NodeCordoned && !n.Unschedulable
+	return exists && (joined || uncordoned) && n.Ready && !n.Ill
 }
 
 // atFault reports whether something was seen to be wrong with a node, or an incident moves a pod away from it.
