@@ -32,12 +32,12 @@ TEST_TIMEOUT ?= 30m
 E2E_TIMEOUT ?= 40m
 REAL_TIMEOUT ?= 60m
 # How often a gang recovers in each case of test-real in which other jobs wait for its nodes.
-RECOVERIES ?= 2
+RECOVERIES ?= 1
 # How often a gang hangs in each way and has a slow rank in test-real, and the flag that writes what was seen into files: only test-full does.
 HANGS ?= 1
 HANGS_RECORD ?=
 # The tests of test/real that test-real leaves to test-full: those that wait for minutes, and those whose disturbance another test has as well.
-REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode|TestAStraggler|TestTwoNodesAtOnce|TestAFrozenNodeThatThaws|TestASandboxThatFails|TestTheManagerIsKilled|TestALostNodeUnderASupervisor|TestTorchrunUnderASupervisor
+REAL_SKIP ?= TestFourCrashesInARow|Test(Torchrun|MPI)ResumesAfterAKilledNode|TestAStraggler|TestTwoNodesAtOnce|TestAFrozenNodeThatThaws|TestASandboxThatFails|TestTheManagerIsKilled|TestALostNodeUnderASupervisor|TestTorchrunUnderASupervisor|TestAFrozenNodeUnderASupervisor|TestSupervisorsThatMayNotReach|TestTheManagerRunsFromItsImage
 # Which tests of installations test-real runs; test-full runs the one by kubectl, too.
 INSTALLATIONS ?= TestTheChart
 # Random histories of test-sim.
