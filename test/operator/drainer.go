@@ -72,7 +72,7 @@ func NewDrainRequest(inNamespace, node, namespace string, pods ...string) *unstr
 	r.SetNamespace(inNamespace)
 	r.SetName("drain-" + node + "-event")
 	r.Object["spec"] = map[string]any{
-		"nodeName": node, "podsToDrain": map[string]any{namespace: names}, "recommendedAction": "RESTART_VM", "checkName": "GpuNvlinkWatch",
+		"nodeName": node, "podsToDrain": map[string]any{namespace: names}, "recommendedAction": "RESTART_VM",
 	}
 	return r
 }
