@@ -104,6 +104,19 @@ func TestAnIncidentOfACordonExcludesAnotherNodeForItsTime(t *testing.T) {
 	check.Equal(t, "cause", v1alpha1.EventType(""), incident.ExclusionCause(&s.Observation, inc, "n02"))
 }
 
+// A later step of the incident does not exclude the node again.
+func TestAnUncordonedNodeIsNotExcludedAgain(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), step(v1alpha1.MigratePod, 0), step(v1alpha1.MigratePod, 300))))).started().placed()
+	s.cordon("n01")
+	s.decide()
+	s.replace(1)
+	s.node("n01", func(n *gang.Node) { n.Unschedulable, n.CordonedSince = false, time.Time{} })
+	s.after(time.Minute).decide()
+	s.after(4 * time.Minute).decide()
+	check.Equal(t, "steps", []string{"MigratePod@0", "MigratePod@300"}, s.fired(t))
+	check.Equal(t, "excluded", nil, s.excluded())
+}
+
 // What keeps a job from a node for longer than a cordon does so from then on.
 func TestAnExclusionForACordonGivesWay(t *testing.T) {
 	s := aScene(aJob().tasks(task("master", 1), task("worker", 3)).policy(withRules(rule("maintenance", on(v1alpha1.NodeCordoned), ofTasks("worker"), step(v1alpha1.MigratePod, 0)), atOnce))).started()

@@ -1,6 +1,6 @@
 // Package nvsentinel drains nodes for NVIDIA NVSentinel: it is the drain plug-in of NVSentinel's node-drainer, which hands over one DrainRequest for each health event
 // (docs.nvidia.com/nvsentinel/tutorials/writing-a-drain-plugin). It evicts the pods that a request names, and no later ones of their names. Ranks that a rule of their job moves
-// from cordoned nodes are protected until they have moved. A request is complete once none of its pods is on its node.
+// from cordoned nodes are protected until they have moved. A request is complete once none of its pods is on its node, but for those that are stuck there.
 package nvsentinel
 
 import (
@@ -69,12 +69,12 @@ type drainRequest struct {
 // Drainer carries out the DrainRequests of one namespace.
 type Drainer struct {
 	client.Client
-	// Live reads pods of all kinds, of which the cache has those of TrainingJobs only.
+	// Live reads pods, of which the cache has none.
 	Live  client.Reader
 	Clock clock.PassiveClock
 }
 
-// SetupWithManager has the manager carry out DrainRequests, which its cache has of one namespace.
+// SetupWithManager has a process carry out DrainRequests, of which its cache has those of one namespace.
 func (d *Drainer) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("nvsentinel").
@@ -151,7 +151,7 @@ func (d *Drainer) drainPod(ctx context.Context, key client.ObjectKey, r *drainRe
 	return true, d.evict(ctx, pod)
 }
 
-// hasLeft reports whether nothing of the pod that a request names is left on its node. A later pod of its name is another one.
+// hasLeft reports whether a pod that a request names is not waited for any more: it has left the node, or is stuck there. A later pod of its name is another one.
 func hasLeft(pod *corev1.Pod, r *drainRequest, now time.Time) bool {
 	switch {
 	case pod.Spec.NodeName != r.Spec.NodeName, pod.CreationTimestamp.After(r.CreationTimestamp.Time):
@@ -183,7 +183,7 @@ func (d *Drainer) evict(ctx context.Context, pod *corev1.Pod) error {
 
 // conditionOf says whether a request is complete, which pods are left, and what is wrong.
 func conditionOf(r *drainRequest, left []string, wrong error) metav1.Condition {
-	c := metav1.Condition{Type: ConditionDrainComplete, Status: metav1.ConditionTrue, Reason: "Drained", Message: "no pod of the request is on node " + r.Spec.NodeName}
+	c := metav1.Condition{Type: ConditionDrainComplete, Status: metav1.ConditionTrue, Reason: "Drained", Message: "no pod of the request is on node " + r.Spec.NodeName + ", but for those that are stuck"}
 	if len(left) == 0 {
 		return c
 	}

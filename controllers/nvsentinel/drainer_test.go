@@ -155,7 +155,7 @@ func TestAnEmptyDrainRequest(t *testing.T) {
 	check.Equal(t, "status", metav1.ConditionTrue, condition.Status)
 }
 
-// A pod has left once nothing of it runs on the node, as far as that can be known. A later pod of its name, there as well, is another one.
+// A pod is waited for until it has left the node, or is stuck there. A later pod of its name is another one.
 func TestWhatHasLeft(t *testing.T) {
 	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	now := asked.Add(time.Hour)
