@@ -25,14 +25,14 @@ func ParseIndexes(text string) Indexes {
 
 // HasIndex reports whether an index is in the set of a text, and allocates nothing.
 func HasIndex(text string, index int32) bool {
-	start, _ := seek(text, index)
-	return spanAt(text, start).has(index)
+	start, end := seek(text, index)
+	return readSpan(text[start:end]).has(index)
 }
 
 // WithIndex returns the text of a set with an index. Only the spans beside it are read, so that a large set is quick to build.
 func WithIndex(text string, index int32) string {
 	start, end := seek(text, index)
-	next := spanAt(text, start)
+	next := readSpan(text[start:end])
 	if next.has(index) {
 		return text
 	}
@@ -52,7 +52,7 @@ func WithIndex(text string, index int32) string {
 // WithoutIndex returns the text of a set without an index.
 func WithoutIndex(text string, index int32) string {
 	start, end := seek(text, index)
-	s := spanAt(text, start)
+	s := readSpan(text[start:end])
 	if !s.has(index) {
 		return text
 	}
@@ -65,8 +65,8 @@ func seek(text string, index int32) (start, end int) {
 	for low < high {
 		middle := low + (high-low)/2
 		start := low + strings.LastIndexByte(text[low:middle], ',') + 1
-		if spanAt(text, start).last < index {
-			low = min(endOf(text, start)+1, len(text))
+		if end := endOf(text, start); readSpan(text[start:end]).last < index {
+			low = min(end+1, len(text))
 		} else {
 			high = start
 		}
@@ -86,12 +86,7 @@ func endOf(text string, start int) int {
 var noSpan = span{-2, -3}
 
 // spanAt is the span that begins in a text at start.
-func spanAt(text string, start int) span {
-	for s := range spansOf(text[start:endOf(text, start)]) {
-		return s
-	}
-	return noSpan
-}
+func spanAt(text string, start int) span { return readSpan(text[start:endOf(text, start)]) }
 
 // joinSpans joins the texts of spans; empty ones are left out.
 func joinSpans(texts ...string) string {
@@ -101,25 +96,35 @@ func joinSpans(texts ...string) string {
 // spansOf reads the spans of a text.
 func spansOf(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		const none = -1
-		first, last := int32(none), int32(none)
-		for i := 0; i <= len(text); i++ {
-			switch {
-			case i == len(text) || text[i] == ',':
-				if first == none {
-					first = last
-				}
-				if last != none && first <= last && !yield(span{first, last}) {
-					return
-				}
-				first, last = none, none
-			case text[i] == '-':
-				first, last = last, none
-			case '0' <= text[i] && text[i] <= '9':
-				last = max(last, 0)*10 + int32(text[i]-'0')
+		for start := 0; start < len(text); {
+			end := endOf(text, start)
+			if s := readSpan(text[start:end]); s != noSpan && !yield(s) {
+				return
 			}
+			start = end + 1
 		}
 	}
+}
+
+// readSpan reads a span. Each pod of a gang is looked for in sets, several times in each pass.
+func readSpan(text string) span {
+	const none = -1
+	first, last := int32(none), int32(none)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '-':
+			first, last = last, none
+		case '0' <= c && c <= '9':
+			last = max(last, 0)*10 + int32(c-'0')
+		}
+	}
+	if first == none {
+		first = last
+	}
+	if last == none || first > last {
+		return noSpan
+	}
+	return span{first, last}
 }
 
 // String is the text of the set.
