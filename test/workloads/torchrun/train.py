@@ -79,9 +79,9 @@ def read(path):
 
 
 def write(folder, model, optimizer, step):
-    """Write, fsync, rename: what is there under its name is whole. Several ranks may write the same."""
+    """Write, fsync, rename: what is there under its name is whole. Several ranks may write the same, and two threads of one."""
     path = f"{folder}/step-{step}.pt"
-    partial = f"{path}.{dist.get_rank()}.tmp"
+    partial = f"{path}.{dist.get_rank()}.{threading.get_native_id()}.tmp"
     with open(partial, "wb") as f:
         torch.save({"step": step, "model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "pad": pad()}, f)
         f.flush()
@@ -117,14 +117,15 @@ class Survivor:
 
     def __init__(self, model, optimizer):
         self.model, self.optimizer = model, optimizer
-        self.lock, self.step = threading.Lock(), 0
+        self.lock, self.step = threading.RLock(), 0
         threading.Thread(target=self.await_stop, daemon=True).start()
 
     def await_stop(self):
         """Save once the rank is asked to end. The main thread may hang in a collective by then, and runs no handler."""
         signal.sigwait({signal.SIGTERM})
-        self.save()
-        os._exit(128 + signal.SIGTERM)
+        with self.lock:  # until the end: no step is made after the one that is saved
+            self.save()
+            os._exit(128 + signal.SIGTERM)
 
     def makes(self, step):
         """Make a step, of which nobody saves a part."""

@@ -26,6 +26,7 @@ const asTrainer = "TRAINER_TEST_RUN_AS_TRAINER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asTrainer) != "" {
+		advance = stepUnlessHeld
 		main()
 		return
 	}

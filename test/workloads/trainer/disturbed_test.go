@@ -114,6 +114,7 @@ func TestDisturbed(t *testing.T) {
 		"a rank terminated":                      {disturb: terminate},
 		"all terminated, and save":               {flags: []string{"-survivors-save", "-step-time=50ms"}, disturb: terminateAll},
 		"a local folder that cannot be written":  {disturb: blockLocal},
+		"nothing, for longer than it takes":      {disturb: waitAtTheEnd},
 		"ranks replaced until all are elsewhere": {disturb: replaceAll},
 	}
 	for rank := range ranks {
@@ -124,8 +125,10 @@ func TestDisturbed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, ranks, append(append([]string{}, flags...), s.flags...)...)
+			c.hold()
 			c.begin()
 			s.disturb(t, c)
+			c.release()
 			same(t, c.finish())
 		})
 	}
@@ -133,12 +136,16 @@ func TestDisturbed(t *testing.T) {
 
 // killRepeatedly kills a rank while it trains, joins and starts.
 func killRepeatedly(_ *testing.T, c *cluster) {
+	before, killed := 0, 0
 	for i, event := range []string{"step", "start", "joining", "gang", "checkpoint", "step"} {
-		c.awaitEvent(c.now(), event, "rank", "1")
+		c.await(before, event+" of rank 1", func(l line) bool { return l.pid != killed && l.is(event, "rank", "1") })
 		if i == 0 {
 			c.awaitStep(0, 1, every+1)
 		}
-		c.kill(1)
+		before = c.now()
+		p := c.proc(1)
+		killed = p.cmd.Process.Pid
+		p.signal(syscall.SIGKILL)
 	}
 }
 
@@ -295,10 +302,15 @@ func blockLocal(t *testing.T, c *cluster) {
 	c.awaitEvent(before, "resumed", "rank", "1", "place", "shared")
 }
 
+// waitAtTheEnd waits for a save that only a run makes that is held.
+func waitAtTheEnd(_ *testing.T, c *cluster) {
+	c.awaitEvent(0, "checkpoint", "rank", "0", "step", strconv.Itoa(heldAt))
+}
+
 // replaceAll moves every rank to another node, one after the other.
 func replaceAll(_ *testing.T, c *cluster) {
 	for rank := range ranks {
-		c.awaitEvent(0, "checkpoint", "rank", "0", "step", strconv.Itoa((2*rank+1)*every))
+		c.awaitStep(0, 0, (2*rank+1)*every+1) // past a save
 		before, old := c.now(), c.proc(rank)
 		c.replace(rank)
 		old.signal(syscall.SIGKILL)

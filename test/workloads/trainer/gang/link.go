@@ -11,8 +11,31 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// heartbeats is how many of them, and of the ticks that silence is counted in, fit in the timeout.
+const heartbeats = 5
+
+// silence counts the ticks of this rank's own heartbeat in which a peer has sent nothing. A
+// ticker merges the ticks that it misses: a pause of the whole machine, in which this rank
+// could not have heard its peer either, is one tick however long it takes.
+type silence struct {
+	heard atomic.Bool // since the last tick
+	ticks int
+}
+
+func (s *silence) hear() { s.heard.Store(true) }
+
+// tick returns whether the peer has been silent for the timeout.
+func (s *silence) tick() bool {
+	s.ticks++
+	if s.heard.Swap(false) {
+		s.ticks = 0
+	}
+	return s.ticks >= heartbeats
+}
 
 // link is a connection to a peer. A peer that sends nothing for the timeout, not even a
 // heartbeat, is lost: a frozen process or a cut network closes no connection.
@@ -20,6 +43,7 @@ type link struct {
 	conn    net.Conn
 	timeout time.Duration
 	frames  chan frame
+	silence silence
 
 	write sync.Mutex
 	once  sync.Once
@@ -46,12 +70,12 @@ func (l *link) close() { l.fail(errors.New("closed by this rank")) }
 
 func (l *link) readLoop() {
 	for {
-		_ = l.conn.SetReadDeadline(time.Now().Add(l.timeout))
 		f, err := readFrame(l.conn)
 		if err != nil {
 			l.fail(describe(err, l.timeout))
 			return
 		}
+		l.silence.hear()
 		if f.kind == kindHeartbeat {
 			continue
 		}
@@ -72,11 +96,15 @@ func (l *link) readLoop() {
 }
 
 func (l *link) heartbeatLoop() {
-	t := time.NewTicker(l.timeout / 5)
+	t := time.NewTicker(l.timeout / heartbeats)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
+			if l.silence.tick() {
+				l.fail(silent(l.timeout))
+				return
+			}
 			if l.send(frame{kind: kindHeartbeat}) != nil {
 				return
 			}
@@ -121,11 +149,13 @@ func (l *link) recv(ctx context.Context) (frame, error) {
 	}
 }
 
+func silent(timeout time.Duration) error { return fmt.Errorf("silent for %s", timeout) }
+
 // describe says in words how a peer was lost.
 func describe(err error, timeout time.Duration) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("silent for %s", timeout)
+		return silent(timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("closed the connection")
 	}
