@@ -34,6 +34,7 @@ func TestEachMistakeIsFound(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
 			w := world{t}
+			w.must(report(t.Context()), "have the agents report") // all mistakes together may take longer than agents may be silent
 			undo := m.make(w)
 			wanted := func(found []check.Finding) bool {
 				return len(found) == len(m.found) && !slices.ContainsFunc(m.found, func(want finding) bool {

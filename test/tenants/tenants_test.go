@@ -69,6 +69,7 @@ func TestAHostileTenant(t *testing.T) {
 	each := *attackFor / minutes
 	began := timesNow(t)
 	table := rows(t, quiet, 1, *attackFor/2, each)
+	w.awaitFailure(t, quiet)
 
 	before := timesNow(t)
 	end := startAttack(t, user)
@@ -76,6 +77,7 @@ func TestAHostileTenant(t *testing.T) {
 	attacked := rows(t, attack, 1, *attackFor, each)
 	holdNothing(t)
 	labels(t)
+	w.awaitFailure(t, attack)
 	w.enter(settle)
 	during := timesNow(t)
 	o.Attack = end()
@@ -195,9 +197,6 @@ func (o *outcome) bounded(t *testing.T, attacked []row) {
 	}
 	if most.AttackersTaints > 0 {
 		t.Errorf("the attackers hold %d nodes", most.AttackersTaints)
-	}
-	if q, a := o.Quiet.Decisions.Failures, o.Attacked.Decisions.Failures; q == 0 || a == 0 {
-		t.Errorf("%d decisions in quiet, %d under attack: the other tenant did nothing", q, a)
 	}
 	if err := complete(o.Attack); err != nil {
 		t.Error(err)

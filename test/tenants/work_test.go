@@ -78,6 +78,17 @@ func (w *work) lateness(p phase) (decisions, bystander lateness) {
 	return latenessOf(w.late[p]), latenessOf(w.heardLate[p])
 }
 
+// awaitFailure waits until a decision about a failure of a phase is known. On a slow machine a recovery can take as long as a phase.
+func (w *work) awaitFailure(t *testing.T, p phase) {
+	t.Helper()
+	await(t, fmt.Sprintf("the other tenant has failed in %s", p), func(context.Context) error {
+		if decisions, _ := w.lateness(p); decisions.Failures == 0 {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+}
+
 // listen is the bystander. It watches the pods of the other tenant until the context ends.
 func (w *work) listen(ctx context.Context) error {
 	for ctx.Err() == nil {
