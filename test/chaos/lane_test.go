@@ -237,15 +237,34 @@ func (l *lane) caughtUp() bool {
 		(len(jobs.Items) == 0 || l.life.clock.looks.Load() > 0) && (l.kubelet == nil || l.kubelet.connected())
 }
 
-// replay makes the operator look again at everything, as it does when a watch begins again.
+// replay makes the operator look again at everything, as it does when a watch begins again. One that is over, as a leader is that could
+// not renew its Lease in time, is followed by another.
 func (l *lane) replay() {
 	l.t.Helper()
-	_, err := l.life.jobs.Reconcile(l.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(l.job)})
-	l.must(err, "look at the job again")
-	for name := range l.nodes() {
-		_, err := l.life.holds.Reconcile(l.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
-		l.must(err, "look at a node again")
+	for {
+		if l.life.over() {
+			l.restart()
+			l.idle()
+		}
+		if err := l.look(); err == nil || !l.life.over() {
+			l.must(err, "look at everything again")
+			return
+		}
 	}
+}
+
+// look has the operator look at the job and at all nodes.
+func (l *lane) look() error {
+	_, err := l.life.jobs.Reconcile(l.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(l.job)})
+	if err != nil {
+		return fmt.Errorf("the job: %w", err)
+	}
+	for name := range l.nodes() {
+		if _, err := l.life.holds.Reconcile(l.ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}}); err != nil {
+			return fmt.Errorf("node %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (l *lane) must(err error, what string) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -25,6 +26,49 @@ func (c *Cluster) StopHeartbeat(ctx context.Context, nodes ...string) error {
 		return fmt.Errorf("stopping heartbeats: %w", err)
 	}
 	return c.kwokCaughtUp(ctx)
+}
+
+// Silence is StopHeartbeat of nodes whose grace period is over: it writes what the node controller would by then, which adds the taints
+// itself. So a cluster whose grace period no late heartbeat exceeds has nodes that are silent at once.
+func (c *Cluster) Silence(ctx context.Context, nodes ...string) error {
+	if err := c.StopHeartbeat(ctx, nodes...); err != nil {
+		return err
+	}
+	return each(ctx, nodes, func(ctx context.Context, name string) error {
+		if err := c.patchNodeStatus(ctx, name, becomeUnknown); err != nil {
+			return fmt.Errorf("declare node %s silent: %w", name, err)
+		}
+		pods, err := c.podsOn(ctx, name)
+		if err != nil {
+			return err
+		}
+		return each(ctx, pods, func(ctx context.Context, pod corev1.Pod) error {
+			return client.IgnoreNotFound(c.patchPod(ctx, client.ObjectKeyFromObject(&pod), becomeNotReady))
+		})
+	})
+}
+
+// kubeletConditions are those of a node that nobody but its kubelet reports.
+var kubeletConditions = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+
+// becomeUnknown is what the node controller makes of the conditions of a node that it does not hear of.
+func becomeUnknown(node *corev1.Node) {
+	for i := range node.Status.Conditions {
+		if condition := &node.Status.Conditions[i]; slices.Contains(kubeletConditions, condition.Type) {
+			condition.Status, condition.LastTransitionTime = corev1.ConditionUnknown, metav1.Now()
+			condition.Reason, condition.Message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+		}
+	}
+}
+
+// becomeNotReady is what it makes of the pods there.
+func becomeNotReady(pod *corev1.Pod) error {
+	for i := range pod.Status.Conditions {
+		if condition := &pod.Status.Conditions[i]; condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+			condition.Status, condition.LastTransitionTime = corev1.ConditionFalse, metav1.Now()
+		}
+	}
+	return nil
 }
 
 // StartHeartbeat brings silent nodes back: they are Ready when it returns, the pods that were
@@ -139,15 +183,25 @@ func (c *Cluster) Untaint(ctx context.Context, key string, nodes ...string) erro
 
 // patchNodes changes nodes with an optimistic lock, since taints are one list that others write too.
 func (c *Cluster) patchNodes(ctx context.Context, nodes []string, change func(*corev1.Node)) error {
-	return each(ctx, nodes, func(ctx context.Context, name string) error {
-		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			node := &corev1.Node{}
-			if err := c.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-				return err
-			}
-			before := client.MergeFromWithOptions(node.DeepCopy(), client.MergeFromWithOptimisticLock{})
-			change(node)
-			return c.client.Patch(ctx, node, before)
-		})
+	return each(ctx, nodes, func(ctx context.Context, name string) error { return c.patchNode(ctx, name, c.client.Patch, change) })
+}
+
+func (c *Cluster) patchNodeStatus(ctx context.Context, name string, change func(*corev1.Node)) error {
+	return c.patchNode(ctx, name, func(ctx context.Context, node client.Object, patch client.Patch, _ ...client.PatchOption) error {
+		return c.client.Status().Patch(ctx, node, patch)
+	}, change)
+}
+
+func (c *Cluster) patchNode(
+	ctx context.Context, name string, send func(context.Context, client.Object, client.Patch, ...client.PatchOption) error, change func(*corev1.Node),
+) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node := &corev1.Node{}
+		if err := c.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		before := client.MergeFromWithOptions(node.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		change(node)
+		return send(ctx, node, before)
 	})
 }

@@ -91,7 +91,7 @@ func TestRackOfGPUNodes(t *testing.T) {
 	}
 	for name := range nodes {
 		s.published(name, "a lost GPU is known, and judged", func(h v1alpha1.NodeHealthStatus) bool {
-			return hasReports(h) && h.Verdict.State == v1alpha1.HealthStateFailed
+			return hasReports(h) && h.Verdict != nil && h.Verdict.State == v1alpha1.HealthStateFailed
 		})
 	}
 	s.awaitAny("two nodes are in quarantine", func(ctxT) (bool, error) { return len(s.quarantined()) == 2, nil })

@@ -147,7 +147,7 @@ func TestReceiverRefuses(t *testing.T) {
 	}
 }
 
-// postAlerts calls the receiver as Alertmanager would.
+// postAlerts calls the receiver as Alertmanager would, which sends again what is answered with 503: nothing is decided then.
 func (s *scenario) postAlerts(token, body string) (int, string) {
 	s.t.Helper()
 	ca, err := os.ReadFile(receiverCA)
@@ -172,6 +172,9 @@ func (s *scenario) postAlerts(token, body string) (int, string) {
 		defer response.Body.Close()
 		all, err := io.ReadAll(response.Body)
 		code, answer = response.StatusCode, string(all)
+		if code == http.StatusServiceUnavailable {
+			return false, fmt.Errorf("not decided, it is safe to send it again: %s", answer)
+		}
 		return err == nil, nil
 	})
 	return code, answer

@@ -124,7 +124,7 @@ func TestExamplePatientWithNodes(t *testing.T) {
 	s := newScenario(t, "ex-patient", 1, 6)
 	s.run(s.example("patient-with-nodes"))
 	before, victim := s.pods(), s.pod(1)
-	s.must(testCluster.StopHeartbeat(s.ctx, victim.Spec.NodeName), "silence a node")
+	s.must(testCluster.Silence(s.ctx, victim.Spec.NodeName), "silence a node")
 	s.noticed(1)
 	s.due(v1alpha1.RestartPod)
 	s.await("its time is over", func() bool { return len(s.steps()) == 1 })

@@ -18,7 +18,7 @@ func TestNodeThatComesBackInTimeCausesNoRestart(t *testing.T) {
 	s.run(s.trainingJob(3, rules(anything(step(v1alpha1.RestartPod, 3600)))))
 	before, node := s.pods(), s.pod(1).Spec.NodeName
 
-	s.must(testCluster.StopHeartbeat(s.ctx, node), "stop the heartbeat")
+	s.must(testCluster.Silence(s.ctx, node), "silence the node")
 	s.await("the silence is noticed", func() bool { return s.job.Status.State == v1alpha1.StateRecovering })
 	s.must(testCluster.StartHeartbeat(s.ctx, node), "start the heartbeat")
 	s.must(testCluster.ContainersReady(s.ctx, keyOf(s.pod(1))), "let the kubelet report again")
@@ -155,7 +155,7 @@ func TestUnreachableNodeWithProofDemanded(t *testing.T) {
 	}))
 	before, victim := s.pods(), s.pod(1)
 
-	s.must(testCluster.StopHeartbeat(s.ctx, victim.Spec.NodeName), "stop the heartbeat")
+	s.must(testCluster.Silence(s.ctx, victim.Spec.NodeName), "silence the node")
 	s.await("the step fires", func() bool { return len(s.steps()) == 1 })
 	s.settled()
 	s.snapshot("node-silent")

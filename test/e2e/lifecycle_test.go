@@ -103,7 +103,7 @@ func TestAJobIsCreatedAgainWhileADeadNodeHasAPodOfIt(t *testing.T) {
 	s := newScenario(t, "again", 1, 4)
 	s.run(s.trainingJob(3))
 	left := s.pod(1)
-	s.must(testCluster.StopHeartbeat(s.ctx, left.Spec.NodeName), "stop the heartbeat")
+	s.must(testCluster.Silence(s.ctx, left.Spec.NodeName), "silence the node")
 	s.must(testCluster.Client().Delete(s.ctx, s.job), "delete the job")
 	s.awaitAny("only the pod on the dead node is left", func(ctxT) (bool, error) {
 		pods := s.pods()

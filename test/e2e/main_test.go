@@ -84,7 +84,7 @@ func start(ctx context.Context) (stop func() error, err error) {
 	}
 	options := cluster.Options{
 		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
-		NodeMonitorGracePeriod: gracePeriod(),
+		NodeMonitorGracePeriod: 2 * time.Minute, // a late heartbeat takes the readiness of its node's pods for good; Silence does not wait for it
 	}
 	if auditLog, err = history.Of(&options, dir, auditOfRights); err != nil {
 		return nil, err
@@ -130,15 +130,6 @@ func start(ctx context.Context) (stop func() error, err error) {
 		defer os.RemoveAll(dir)
 		return testCluster.Stop()
 	}, err
-}
-
-// gracePeriod is longer than the cluster's own where hundreds of nodes renew their leases, and where storage is gone for minutes, beside
-// whatever else the machine does by then. No test of a size or a length that flags ask for waits for a silent node.
-func gracePeriod() time.Duration {
-	if slices.Max(abortSizes) > manyNodes || slices.Max(storageGone) > time.Minute {
-		return 2 * time.Minute
-	}
-	return 0
 }
 
 // healthPolicy bounds what happens in a rack by its defaults, and what happens in the cluster

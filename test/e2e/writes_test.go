@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/yaml"
 
@@ -40,8 +42,14 @@ func TestRecoveriesKeepTheirLimitsOfWrites(t *testing.T) {
 				s.recovered(1)
 				s.await("no node is held", func() bool { return len(s.held()) == 0 })
 				byKind := s.writesSince(began)
-				writes, holds := counted(byKind, s.job.Status.Incidents[0])
+				writes, holds, counts := counted(byKind, s.job.Status.Incidents[0])
 				l := writeLimits(t, string(action), int(pods))
+				// Each number of ready pods is told once while they end and once while they start, if the manager looks just then.
+				if most := 2 * int(pods); action == v1alpha1.RestartJob && counts > most {
+					t.Errorf("%d writes of nothing but how many pods are ready, at most %d: %v", counts, most, byKind)
+				} else if action == v1alpha1.RestartPod {
+					writes += counts
+				}
 				if most := l.Writes.PerPod*int(pods) + l.Writes.More; writes > most {
 					t.Errorf("%d writes, at most %d: %v", writes, most, byKind)
 				}
@@ -56,11 +64,12 @@ func TestRecoveriesKeepTheirLimitsOfWrites(t *testing.T) {
 	}
 }
 
-// counted returns the writes of a recovery, and those for its hold, without what a slow machine adds. The place in the queue counts
-// once: each round of the scheduler that had begun before undoes it. The status does not count where the scheduler took so long that
-// users were told what a pod waits for.
-func counted(byKind map[string]int, inc v1alpha1.Incident) (writes, holds int) {
-	told := inc.BoundTime == nil || inc.BoundTime.Sub(inc.StartTime.Time) >= placement.NoRoomToldAfter
+// counted returns the writes of a recovery, those for its hold, and those that tell how many pods are ready and nothing else, without
+// what a slow machine adds. The place in the queue counts once: each round of the scheduler that had begun before undoes it. The status
+// does not count where the scheduler took so long that users were told what a pod waits for: of the binding only the whole second is
+// known, and so that is what it is measured from.
+func counted(byKind map[string]int, inc v1alpha1.Incident) (writes, holds, counts int) {
+	told := inc.BoundTime == nil || inc.BoundTime.Sub(inc.StartTime.Truncate(time.Second)) >= placement.NoRoomToldAfter
 	for kind, n := range byKind {
 		switch _, resource, _ := strings.Cut(kind, " "); resource {
 		case "nodes":
@@ -71,11 +80,15 @@ func counted(byKind map[string]int, inc v1alpha1.Incident) (writes, holds int) {
 			if !told {
 				writes += n
 			}
+		case readyCounts:
+			if !told {
+				counts += n
+			}
 		default:
 			writes += n
 		}
 	}
-	return writes, holds
+	return writes, holds, counts
 }
 
 func writeLimits(t *testing.T, action string, pods int) (found writeLimit) {
@@ -99,13 +112,28 @@ func writeLimits(t *testing.T, action string, pods int) (found writeLimit) {
 	return found
 }
 
+// readyCounts is in place of the resource where a status differs from the one before only in how many pods are ready. How many such
+// writes there are depends on how many pods become ready between two looks of the manager.
+const readyCounts = "counts"
+
+// withoutReady is a status without how many pods are ready, and without the condition that says whether these are enough.
+func withoutReady(status v1alpha1.TrainingJobStatus) *v1alpha1.TrainingJobStatus {
+	s := status.DeepCopy()
+	s.Ready = ""
+	for i := range s.Tasks {
+		s.Tasks[i].Ready = 0
+	}
+	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRunning)
+	return s
+}
+
 // writesSince counts what the manager has asked for since then of the pool and its job, and was not refused.
 func (s *scenario) writesSince(began time.Time) map[string]int {
 	s.t.Helper()
 	file, err := os.Open(auditLog.Path)
 	s.must(err, "open the audit log")
 	defer file.Close()
-	out := map[string]int{}
+	out, last := map[string]int{}, map[string]v1alpha1.TrainingJobStatus{}
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -114,15 +142,29 @@ func (s *scenario) writesSince(began time.Time) map[string]int {
 		}
 		e := audit.Event{}
 		s.must(json.Unmarshal(line, &e), "read the audit log")
-		ref := e.ObjectRef
-		if e.User.Username != operator.User || e.Stage != audit.StageResponseComplete || ref == nil || ref.Resource == "events" ||
-			e.RequestReceivedTimestamp.Time.Before(began) || e.ResponseStatus == nil || e.ResponseStatus.Code >= 300 || !strings.HasPrefix(ref.Name, s.pool.Name+"-") && ref.Name != s.pool.Name {
+		if !s.isWrite(&e) {
 			continue
 		}
-		switch e.Verb {
-		case "get", "list", "watch":
-		default:
-			out[e.Verb+" "+ref.Resource]++
+		resource, name := e.ObjectRef.Resource, e.ObjectRef.Name
+		if resource == "trainingjobs" && e.ObjectRef.Subresource == "status" {
+			job := v1alpha1.TrainingJob{}
+			s.must(json.Unmarshal(e.ResponseObject.Raw, &job), "read a status in the audit log")
+			before, now := last[name], job.Status
+			if before.Ready != now.Ready && equality.Semantic.DeepEqual(withoutReady(before), withoutReady(now)) {
+				resource = readyCounts
+			}
+			last[name] = now
+		}
+		if !e.RequestReceivedTimestamp.Time.Before(began) {
+			out[e.Verb+" "+resource]++
 		}
 	}
+}
+
+// isWrite reports whether a request is the manager's, changes something of the pool or its job, and was not refused.
+func (s *scenario) isWrite(e *audit.Event) bool {
+	ref := e.ObjectRef
+	return e.User.Username == operator.User && e.Stage == audit.StageResponseComplete && ref != nil && ref.Resource != "events" &&
+		e.ResponseStatus != nil && e.ResponseStatus.Code < 300 && (ref.Name == s.pool.Name || strings.HasPrefix(ref.Name, s.pool.Name+"-")) &&
+		e.Verb != "get" && e.Verb != "list" && e.Verb != "watch"
 }

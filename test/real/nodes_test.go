@@ -5,6 +5,7 @@ package real
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,13 +94,16 @@ func (s *scenario) checkpointsSince(then time.Time, mark string) (found []string
 // A node that only the control plane cannot reach trains on, and nothing moves as long as it comes
 // back within the default's 90 s.
 func TestANodeThatIsCutOffTrainsOn(t *testing.T) {
-	s := train(t, "cut", 6, 400)
+	s := train(t, "cut", 6, 600)
 	before := s.pods()
 	node := before[2].Spec.NodeName
 	generation := s.Generation()
 	t.Cleanup(func() { s.must(ground.Reconnect(s.ctx, node)) })
 	s.must(ground.CutOff(s.ctx, node))
 	s.must(ground.AwaitNodes(s.ctx, corev1.ConditionUnknown, node))
+	s.must(s.AwaitJob(s.ctx, "the manager knows that the node is silent", func(job *v1alpha1.TrainingJob) bool {
+		return slices.ContainsFunc(job.Status.Incidents, func(inc v1alpha1.Incident) bool { return inc.Trigger == v1alpha1.NodeNotReady })
+	}))
 	s.must(s.AwaitSteps(s.ctx, s.LastStep()+20))
 	s.must(ground.Reconnect(s.ctx, node))
 	s.must(ground.AwaitNodes(s.ctx, corev1.ConditionTrue, node))

@@ -3,6 +3,7 @@
 package real
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -25,11 +26,17 @@ func TestSparesTakeOverLostRanks(t *testing.T) {
 		s.warmedUp(spare)
 		made := s.uids()
 		s.must(s.AwaitSteps(s.ctx, s.LastStep()+20))
-		s.resumes("a node killed that a spare takes over from", func() error { return s.powerOff(before[lost].Spec.NodeName) })
-		for _, pod := range s.all() {
-			if !made[string(pod.UID)] && pod.Spec.NodeName != "" {
-				s.errorf("pod %s was made and bound before the gang trained again", pod.Name)
+		early := map[string]bool{}
+		s.resumes("a node killed that a spare takes over from", func() error {
+			generation := s.Generation()
+			if err := s.powerOff(before[lost].Spec.NodeName); err != nil {
+				return err
 			}
+			early, err = s.boundBefore(generation, made)
+			return err
+		})
+		for name := range early {
+			s.errorf("pod %s was made and bound before the gang trained again", name)
 		}
 		if now := s.pods()[lost]; now.UID != spare.UID {
 			s.errorf("rank %d is pod %s, want %s, which was its spare", lost, now.Name, spare.Name)
@@ -39,6 +46,26 @@ func TestSparesTakeOverLostRanks(t *testing.T) {
 	s.survivorsStay(before, 0, 3)
 	s.atHome(before)
 	s.neverRestarted()
+}
+
+// boundBefore waits until the gang trains in another generation, and returns the names of the pods that were bound before, save those
+// that were there already. The generation is read after the pods: a spare may be bound in place of the used one as soon as the gang
+// trains again.
+func (s *scenario) boundBefore(generation uint64, there map[string]bool) (map[string]bool, error) {
+	early := map[string]bool{}
+	err := await(s.ctx, "the gang trains again", func(ctx context.Context) (bool, error) {
+		pods, err := s.Training.pods(ctx)
+		if err != nil || s.Generation() != generation {
+			return err == nil, err
+		}
+		for _, pod := range pods {
+			if !there[string(pod.UID)] && pod.Spec.NodeName != "" {
+				early[pod.Name] = true
+			}
+		}
+		return false, nil
+	})
+	return early, err
 }
 
 // warmedUp checks that a spare which waits has run its command for that before, and once.
