@@ -106,7 +106,7 @@ func spansOf(text string) iter.Seq[span] {
 	}
 }
 
-// readSpan reads a span. Each pod of a gang is looked for in sets, several times in each pass.
+// readSpan reads a span. It is quick, since each pass looks for each pod of a gang in several sets.
 func readSpan(text string) span {
 	const none = -1
 	first, last := int32(none), int32(none)

@@ -28,8 +28,8 @@ func (c *Cluster) StopHeartbeat(ctx context.Context, nodes ...string) error {
 	return c.kwokCaughtUp(ctx)
 }
 
-// Silence is StopHeartbeat of nodes whose grace period is over: it writes what the node controller would by then, which adds the taints
-// itself. So a cluster whose grace period no late heartbeat exceeds has nodes that are silent at once.
+// Silence stops heartbeats, and writes what the node controller writes after the grace period. The node controller then adds its taints.
+// So a cluster may have a long grace period, and nodes that are silent at once.
 func (c *Cluster) Silence(ctx context.Context, nodes ...string) error {
 	if err := c.StopHeartbeat(ctx, nodes...); err != nil {
 		return err

@@ -24,11 +24,10 @@ func TestIndependentRanksThatHaveSucceededAreNotRunAgain(t *testing.T) {
 	s.await("the third runs again", func() bool {
 		return s.job.Status.Attempt == 2 && s.job.Status.State == v1alpha1.StateRunning && s.job.Status.Tasks[0].Ready == 1
 	})
-	// No pod of the two others has a node in this attempt. Volcano may make these pods later than that of the third.
-	pods := s.pods()
 	for _, index := range []int{0, 2} {
 		name := fmt.Sprintf("%s-2-worker-%d", s.job.Name, index)
-		if node := pods[name].Spec.NodeName; node != "" {
+		s.awaitAny("Volcano has made "+name, func(ctxT) (bool, error) { return s.pods()[name].Name != "", nil })
+		if node := s.pods()[name].Spec.NodeName; node != "" {
 			t.Errorf("pod %s runs again, on node %s", name, node)
 		}
 	}

@@ -99,7 +99,7 @@ func start(ctx context.Context, dir string) error {
 	if err := testCluster.InstallCRDs("../../config/crd"); err != nil {
 		return err
 	}
-	return errors.Join(install(ctx), watch(ctx))
+	return errors.Join(install(ctx), startReports(ctx))
 }
 
 // startManager runs the manager as its Deployment would: it leads by a lease in its namespace. It returns once the manager
@@ -193,8 +193,8 @@ func apply(ctx context.Context, o *unstructured.Unstructured) error {
 	return nil
 }
 
-// watch creates what the health agents of all nodes write to, and says what they would.
-func watch(ctx context.Context) error {
+// startReports creates what the health agents of all nodes write to, and says what they would.
+func startReports(ctx context.Context) error {
 	for _, node := range pool.NodeNames() {
 		if err := testCluster.Client().Create(ctx, &v1alpha1.NodeHealth{ObjectMeta: metav1.ObjectMeta{Name: node}}); err != nil {
 			return err

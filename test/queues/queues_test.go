@@ -200,7 +200,10 @@ func TestARecoveryGivesItsQuotaBack(t *testing.T) {
 			}
 			// Not before: Volcano counts no pod that is being deleted, so that it lets in a job that waits while another recovers.
 			create(t, other)
-			await(t, "the other job waits for the quota", func() bool { return stateOf(t, other) == v1alpha1.StateQueued })
+			await(t, "Volcano finds that the quota has no room for the other job", func() bool { return refusedForQuota(t, other) })
+			if placed := nodesOf(t, other); len(placed) > 0 {
+				t.Fatalf("a pod that the quota has no room for is on %v", placed)
+			}
 			suspend(t, job, true)
 			await(t, "the other job runs on what the first gave up", func() bool { return stateOf(t, other) == v1alpha1.StateRunning })
 			counts(1)
@@ -212,6 +215,17 @@ func TestARecoveryGivesItsQuotaBack(t *testing.T) {
 			counts(0)
 		})
 	}
+}
+
+// refusedForQuota reports whether the scheduler has left a job in its queue, since that has no quota for it.
+func refusedForQuota(t *testing.T, job *v1alpha1.TrainingJob) bool {
+	t.Helper()
+	events := &corev1.EventList{}
+	must(t, testCluster.Client().List(t.Context(), events, client.InNamespace(job.Namespace)))
+	return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+		of := e.InvolvedObject
+		return of.Kind == "PodGroup" && strings.HasPrefix(of.Name, job.Name+"-") && !e.LastTimestamp.Before(&job.CreationTimestamp) && strings.Contains(e.Message, "quota")
+	})
 }
 
 // always is a policy that answers any failure by an action, at once.

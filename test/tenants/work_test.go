@@ -83,7 +83,7 @@ func (w *work) awaitFailure(t *testing.T, p phase) {
 	t.Helper()
 	await(t, fmt.Sprintf("the other tenant has failed in %s", p), func(context.Context) error {
 		if decisions, _ := w.lateness(p); decisions.Failures == 0 {
-			return errors.New("it has not")
+			return errors.Join(errors.New("it has not"), w.wrong())
 		}
 		return nil
 	})
@@ -125,6 +125,13 @@ func (w *work) failed(err error) {
 	}
 }
 
+// wrong is what has gone wrong so far.
+func (w *work) wrong() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return errors.Join(w.errs...)
+}
+
 // startWork creates the gangs and has them fail until the returned function is called, which returns what went wrong.
 func startWork(t *testing.T) (*work, func() error) {
 	t.Helper()
@@ -147,7 +154,7 @@ func startWork(t *testing.T) (*work, func() error) {
 	return w, func() error {
 		stop()
 		group.Wait()
-		return errors.Join(w.errs...)
+		return w.wrong()
 	}
 }
 

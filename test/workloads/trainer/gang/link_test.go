@@ -50,15 +50,16 @@ func TestHeartbeatsKeepALink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
 		one, other := newLink(a, 5*time.Second), newLink(b, 5*time.Second)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour + time.Millisecond)
+		synctest.Wait()
 		for _, l := range []*link{one, other} {
 			select {
 			case <-l.down:
 				t.Errorf("lost: %v", l.why)
 			default:
-				l.close()
 			}
 		}
+		one.close() // which the other sees
 	})
 }
 
