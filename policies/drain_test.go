@@ -178,6 +178,19 @@ func drained() *scene {
 	return s
 }
 
+// The program of a rank that moves may be the last to save: the spare that took the rank over has looked before.
+func TestTheProgramOfARankThatMovesSavesLast(t *testing.T) {
+	s := drained()
+	s.all(gang.ProcessWaiting)
+	for _, i := range []int{0, 2, 3} {
+		s.reads(i, nil, []int64{5})
+	}
+	s.reads(1, nil, []int64{9})
+	s.decide()
+	check.Equal(t, "start", true, s.plan().Order.Start)
+	check.Equal(t, "step", int64(9), s.plan().Order.ResumeStep)
+}
+
 // A warm spare takes a planned move over at once, and its gang starts once the old program has ended, and that is known.
 func TestAPlannedMoveIsTakenOver(t *testing.T) {
 	s := drained()

@@ -527,3 +527,13 @@ func TestASpareBesideARankKeepsNoRoomForIt(t *testing.T) {
 	check.Equal(t, "node of the rank", "n01", s.nodes()[1])
 	check.Equal(t, "late", true, placement.HoldOn(s.status().Holds, "n01").Late)
 }
+
+// Spares of the attempt that ends are none of the next one's.
+func TestTheNextAttemptIsNotTakenOver(t *testing.T) {
+	s := warm(1)
+	s.VolcanoJobs = nil
+	s.lose("n01")
+	s.decide()
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "ranks with the pods of other names", 0, len(gang.Moved(s.status())))
+}

@@ -212,12 +212,12 @@ func (g *Gang) AtBarrier(s *v1alpha1.TrainingJobStatus) bool {
 }
 
 // ResumeStep is the step that the programs of an epoch resume from: what those that have started were told, or else the newest of which every rank can read a checkpoint. It is 0
-// where there is none, or not all is known. What all ranks see is there where one has found it: another one may have looked before it was written.
+// where there is none, or not all is known.
 func (g *Gang) ResumeStep(s *v1alpha1.TrainingJobStatus) int64 {
 	if g.KeepsSurvivors() {
 		return 0
 	}
-	readable, ranks, known, newest := map[int64]int{}, 0, true, int64(0)
+	readable, ranks, known := map[int64]int{}, 0, true
 	var started *Process
 	all := g.everyProcess(s, s.Epoch, func(p *Pod) bool {
 		ranks++
@@ -228,9 +228,6 @@ func (g *Gang) ResumeStep(s *v1alpha1.TrainingJobStatus) int64 {
 		if c == nil {
 			known = false
 			return true
-		}
-		for _, step := range c.Shared {
-			newest = max(newest, step)
 		}
 		for _, step := range c.Own {
 			readable[step]++
@@ -243,8 +240,24 @@ func (g *Gang) ResumeStep(s *v1alpha1.TrainingJobStatus) int64 {
 	case !all || !known:
 		return 0
 	}
+	newest := g.newestShared(s.Epoch)
 	for step, by := range readable {
 		if by == ranks {
+			newest = max(newest, step)
+		}
+	}
+	return newest
+}
+
+// newestShared is the newest step that all ranks see. It is there where one pod of the epoch has found it: another one may have looked before it was written, as
+// by the program of a rank that moves, whose former pod is a spare's by now.
+func (g *Gang) newestShared(epoch int64) (newest int64) {
+	for i := range g.Pods {
+		p := g.Pods[i].Process
+		if p == nil || p.Epoch != epoch || p.Checkpoints == nil {
+			continue
+		}
+		for _, step := range p.Checkpoints.Shared {
 			newest = max(newest, step)
 		}
 	}

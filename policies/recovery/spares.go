@@ -102,7 +102,7 @@ func (e Engine) isStoppedByOrder(p *gang.Pod) bool {
 // mostMoved is how many ranks may have the pods of another name. Each takes some 100 bytes of the status.
 const mostMoved = 256
 
-// standsBy reports whether a spare holds a good node.
+// standsBy reports whether a spare of the present attempt holds a good node.
 func (e Engine) standsBy(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	return p != nil && p.Node != "" && !p.Deleting && !p.Finished() && !gang.IsStale(s, p) && e.Places(s).Usable(p.Node, p.Task)
+	return p != nil && p.Attempt == s.Attempt && p.Node != "" && !p.Deleting && !p.Finished() && !gang.IsStale(s, p) && e.Places(s).Usable(p.Node, p.Task)
 }
