@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/lockstep-dev/lockstep/supervisor/durable"
 )
 
 // envMaster is the variable by which PyTorch finds rank 0.
@@ -44,7 +46,7 @@ func (s *supervisor) keepHosts(hosts string) {
 	was, err := os.ReadFile(hostsFile)
 	if err == nil && strings.Contains(string(was), byKubeletHeader) { // and no file of the node's
 		if now := hostsWith(string(was), hosts); now != string(was) {
-			err = os.WriteFile(hostsFile, []byte(now), 0o644) //nolint:gosec // as the kubelet makes it
+			err = durable.Overwrite(hostsFile, []byte(now))
 		}
 	}
 	if err != nil && hosts != "" {

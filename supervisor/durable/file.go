@@ -23,3 +23,27 @@ func Write(file string, content []byte) error {
 	}
 	return os.Rename(next.Name(), file)
 }
+
+// Overwrite replaces the content of a file that nothing can be renamed over, as one that is mounted. Where the disk has no room for it, the file keeps what it has. Whoever
+// reads it meanwhile may find parts of both.
+func Overwrite(file string, content []byte) error {
+	was, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if err = put(f, content); err != nil {
+		err = errors.Join(err, put(f, was)) // which needs no room
+	}
+	return errors.Join(err, f.Close())
+}
+
+func put(f *os.File, content []byte) error {
+	if _, err := f.WriteAt(content, 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(content)))
+}
