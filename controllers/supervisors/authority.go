@@ -27,7 +27,7 @@ const (
 	overlap = 365 * day
 	// leafLife is how long the server's certificate holds.
 	leafLife = 90 * day
-	// clockSkew is how far a node's clock may be behind the manager's.
+	// clockSkew is how far a node's clock may be behind the manager's when an authority is made.
 	clockSkew = 5 * time.Minute
 )
 
@@ -66,7 +66,7 @@ func (a authorities) renewed(now time.Time) (authorities, error) {
 	return a, nil
 }
 
-// renewAt is when two thirds of a certificate's life are over.
+// renewAt is when two thirds of an authority's life are over.
 func renewAt(c *x509.Certificate) time.Time {
 	return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3 * 2)
 }
@@ -110,6 +110,7 @@ func (a *authority) leaf(now time.Time, names []string) (*tls.Certificate, error
 	if err != nil {
 		return nil, err
 	}
+	template.NotBefore = a.certificate.NotBefore // each leader has a certificate of its own: a clock that is behind should not refuse it
 	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {

@@ -164,7 +164,7 @@ func (c *Certificates) certificate() (*tls.Certificate, error) {
 		return nil, errors.New("there is no authority yet")
 	}
 	now := c.clock.Now()
-	if c.leaf == nil || !now.Before(renewAt(c.leaf.Leaf)) {
+	if c.leaf == nil || !now.Before(c.leaf.Leaf.NotAfter.Add(-leafLife/3)) {
 		leaf, err := c.authorities.current.leaf(now, c.names)
 		if err != nil {
 			return nil, err

@@ -109,6 +109,21 @@ func TestPodsTrustTheManagerWhileAuthoritiesChange(t *testing.T) {
 }
 
 // A manager that was away until its authority had expired makes another.
+// A leader makes a certificate when it begins. A node whose clock is behind by hours trusts it, as it trusts the authority.
+func TestACertificateIsAsOldAsItsAuthority(t *testing.T) {
+	a, err := newAuthority(t0)
+	must(t, err)
+	leaf, err := a.leaf(t0.Add(day), []string{"manager"})
+	must(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(a.certificate)
+	for name, at := range map[string]time.Time{"in time": t0.Add(day), "hours behind": t0.Add(day - 3*time.Hour), "at its end": t0.Add(day + leafLife)} {
+		if _, err := leaf.Leaf.Verify(x509.VerifyOptions{DNSName: "manager", Roots: roots, CurrentTime: at}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAnExpiredAuthority(t *testing.T) {
 	manager, _, clock := newManagers(t)
 	must(t, manager().refresh(t.Context()))
