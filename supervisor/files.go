@@ -33,8 +33,14 @@ func readEpoch(file string) (kept int64, found bool, err error) {
 	return kept, true, nil
 }
 
+// writeEpoch keeps an epoch. On a disk that is full, the file of an earlier one has room for it.
 func writeEpoch(file string, e int64) error {
-	return durable.Write(file, fmt.Appendln(nil, e))
+	content := fmt.Appendln(nil, e)
+	err := durable.Write(file, content)
+	if err == nil || durable.Overwrite(file, content) == nil {
+		return nil
+	}
+	return err
 }
 
 // terminationMessage is the end of what the program has written; empty where it has not.

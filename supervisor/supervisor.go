@@ -343,8 +343,8 @@ func (s *supervisor) afterStacks(reason string, asksRAS bool, do func()) func() 
 	}
 }
 
-// persist keeps an epoch. Where it cannot, the program starts, and orders are followed, all the same: a disk that is full should not keep
-// a gang from training, and only a container that starts again without a manager would need the file.
+// persist keeps an epoch. Where it cannot, the program starts, and orders are followed, all the same: a disk that fails should not keep a gang
+// from training. A container that starts again then reports that it has failed in an earlier epoch.
 func (s *supervisor) persist(e int64) {
 	if err := writeEpoch(s.EpochFile, e); err != nil {
 		s.Log.Error("Cannot keep the epoch", "epoch", e, "error", err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -34,6 +35,10 @@ func beInit() int {
 		if err := os.WriteFile(filepath.Join(dir, "epoch"), []byte("4\n"), 0o600); err != nil {
 			return failed(err)
 		}
+		defer func() {
+			kept, err := os.ReadFile(filepath.Join(dir, "epoch"))
+			fmt.Fprintf(os.Stderr, "kept %q, %v\n", kept, err)
+		}()
 	}
 	return execute(os.Args[2:])
 }
@@ -67,7 +72,7 @@ func TestPID1(t *testing.T) {
 	c.exits(137)
 }
 
-// A program that has filled the node's disk starts again all the same.
+// A program that has filled the node's disk starts again all the same, and its epoch is kept.
 func TestContainerThatStartsAgainOnAFullVolume(t *testing.T) {
 	needsRoot(t)
 	p := newPod(t)
@@ -80,7 +85,9 @@ func TestContainerThatStartsAgainOnAFullVolume(t *testing.T) {
 	if r, _ := s.Await(running); r.Epoch != 5 {
 		t.Error("the report is", r)
 	}
-	c.says("no space left on device")
+	c.signal(syscall.SIGTERM)
+	s.Await(terminating)
+	c.says(`kept "5\n", <nil>`)
 }
 
 func TestProcOfAnotherNamespace(t *testing.T) {

@@ -38,7 +38,7 @@ func Overwrite(file string, content []byte) error {
 	if err = put(f, content); err != nil {
 		err = errors.Join(err, put(f, was)) // which needs no room
 	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func put(f *os.File, content []byte) error {
