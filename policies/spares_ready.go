@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -60,14 +59,7 @@ func (j job) spares(s *v1alpha1.TrainingJobStatus) (spares int, away []string) {
 
 // sparesHeardBy is by when a spare that runs and is not heard has to be; zero where there is none, or that has passed.
 func (j job) sparesHeardBy() (by time.Time) {
-	j.eachSpareThatTakesOver(func(_ gang.Rank, p *gang.Pod) {
-		if p == nil || p.Process != nil || p.Phase != corev1.PodRunning {
-			return
-		}
-		if at := instant.Latest(instant.Latest(j.ListensSince, p.HeardUntil), p.StartedTime).Add(gang.HeardWithin); at.After(j.Now) {
-			by = instant.Latest(by, at)
-		}
-	})
+	j.eachSpareThatTakesOver(func(_ gang.Rank, p *gang.Pod) { by = instant.Latest(by, j.UnheardUntil(p)) })
 	return by
 }
 

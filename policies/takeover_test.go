@@ -537,3 +537,30 @@ func TestTheNextAttemptIsNotTakenOver(t *testing.T) {
 	check.Equal(t, "attempt", int32(2), s.status().Attempt)
 	check.Equal(t, "ranks with the pods of other names", 0, len(gang.Moved(s.status())))
 }
+
+// A new leader hears the spares a moment after it has seen what is lost.
+func TestASpareThatMayYetBeHeardKeepsItsNode(t *testing.T) {
+	s := warm(1)
+	s.ListensSince = s.Now
+	for i := range s.Pods {
+		s.Pods[i].Process = nil
+	}
+	s.lose("n01")
+	s.decide()
+	check.Equal(t, "deleted", []string{"2 by force"}, s.deleted())
+	check.Equal(t, "nodes", []string{"n00", "n01", "n02"}, s.nodes())
+
+	t.Run("it is heard", func(t *testing.T) {
+		s := *s
+		s.Pods = slices.Clone(s.Pods)
+		s.Observation.Job = s.Job.DeepCopy()
+		s.reports(3, gang.ProcessWaiting)
+		s.decide()
+		check.Equal(t, "pod of the rank", "llm-1-worker-spare-0", s.podOfRank(1))
+	})
+	t.Run("it is not heard in time", func(t *testing.T) {
+		s.after(gang.HeardWithin).decide()
+		check.Equal(t, "nodes", []string{"n00", "n03", "n02"}, s.nodes())
+		check.Equal(t, "ranks with the pods of other names", 0, len(gang.Moved(s.status())))
+	})
+}

@@ -5,6 +5,8 @@ package gang
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/instant"
 )
@@ -309,6 +311,18 @@ func (g *Gang) AnySupervisor() bool { return g.heard }
 // HeardBy is when all supervisors will have had the time to be heard since the first of those that are; what kept it from the manager before
 // may have kept them. It means nothing where none is heard.
 func (g *Gang) HeardBy() time.Time { return g.heardSince.Add(HeardWithin) }
+
+// UnheardUntil is until when a pod that runs, and is not heard, may yet be heard; zero where that has passed, and for any other pod, of which there may be none.
+func (g *Gang) UnheardUntil(p *Pod) time.Time {
+	if p == nil || p.Process != nil || p.Phase != corev1.PodRunning {
+		return time.Time{}
+	}
+	at := instant.Latest(instant.Latest(g.ListensSince, p.HeardUntil), p.StartedTime).Add(HeardWithin)
+	if !at.After(g.Now) {
+		return time.Time{}
+	}
+	return at
+}
 
 // HeardWithin is how long supervisors have to be heard by a manager that has just started, or once their container or another one of their gang
 // has been: 30 s at most between two tries to connect, and as much again.

@@ -46,9 +46,11 @@ func (e Engine) displaced(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placeme
 	return p != nil && m.Pending(p) && gang.LastRestart(s, r) != v1alpha1.RestartSpareUsed
 }
 
-// adoptSpare gives a rank the pod of a spare in its home that waits, or else of one that will at once, or else the node of a spare that runs there.
+// adoptSpare gives a rank the pod of a spare in its home that waits, or else of one that will at once, or else, unless one may yet be heard that does, the node of a
+// spare that runs there.
 func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 	var waits, comes, first *gang.Pod
+	var unheard bool
 	e.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) {
 		if !e.standsBy(s, p) || !e.Places(s).AtHome(r, p.Node) {
 			return
@@ -56,6 +58,7 @@ func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 		if first == nil || hasFailed(first) {
 			first = p
 		}
+		unheard = unheard || !e.UnheardUntil(p).IsZero()
 		switch {
 		case waits == nil && e.Waits(p):
 			waits = p
@@ -63,8 +66,10 @@ func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 			comes = p
 		}
 	})
+	takesOver := e.TakesOver(r.Task) && len(gang.Moved(s)) < mostMoved
 	switch warm := cmp.Or(waits, comes); {
-	case warm != nil && e.TakesOver(r.Task) && len(gang.Moved(s)) < mostMoved:
+	case takesOver && warm == nil && unheard:
+	case takesOver && warm != nil:
 		if p := e.Pod(r); e.isLost(s, p) || e.isStoppedByOrder(p) { // until then the rank waits for that
 			gang.SetNode(s.Placement, r, warm.Node)
 			gang.TakeOver(s, r, warm.Rank(), types.UID(warm.UID))
