@@ -553,7 +553,7 @@ func TestASpareThatMayYetBeHeardKeepsItsNode(t *testing.T) {
 	t.Run("it is heard", func(t *testing.T) {
 		s := *s
 		s.Pods = slices.Clone(s.Pods)
-		s.Observation.Job = s.Job.DeepCopy()
+		s.Job = s.Job.DeepCopy()
 		s.reports(3, gang.ProcessWaiting)
 		s.decide()
 		check.Equal(t, "pod of the rank", "llm-1-worker-spare-0", s.podOfRank(1))

@@ -46,11 +46,22 @@ func (e Engine) displaced(s *v1alpha1.TrainingJobStatus, r gang.Rank, m *placeme
 	return p != nil && m.Pending(p) && gang.LastRestart(s, r) != v1alpha1.RestartSpareUsed
 }
 
-// adoptSpare gives a rank the pod of a spare in its home that waits, or else of one that will at once, or else, unless one may yet be heard that does, the node of a
-// spare that runs there.
+// adoptSpare gives a rank the pod of a spare that waits in its home, or else the node of a spare there, unless one may yet be heard that waits.
 func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
-	var waits, comes, first *gang.Pod
-	var unheard bool
+	warm, first, unheard := e.sparesFor(s, r)
+	takesOver := e.TakesOver(r.Task) && len(gang.Moved(s)) < mostMoved
+	switch {
+	case takesOver && warm != nil:
+		e.takePod(s, r, warm)
+	case takesOver && unheard:
+	case first != nil:
+		e.takeNode(s, r, first)
+	}
+}
+
+// sparesFor are the spares that a rank may have: one that waits, or else will at once, and the first that runs; and whether one runs that may yet be heard.
+func (e Engine) sparesFor(s *v1alpha1.TrainingJobStatus, r gang.Rank) (warm, first *gang.Pod, unheard bool) {
+	var waits, comes *gang.Pod
 	e.EachSpare(r.Task, func(_ gang.Rank, p *gang.Pod) {
 		if !e.standsBy(s, p) || !e.Places(s).AtHome(r, p.Node) {
 			return
@@ -58,24 +69,23 @@ func (e Engine) adoptSpare(s *v1alpha1.TrainingJobStatus, r gang.Rank) {
 		if first == nil || hasFailed(first) {
 			first = p
 		}
-		unheard = unheard || !e.UnheardUntil(p).IsZero()
 		switch {
 		case waits == nil && e.Waits(p):
 			waits = p
 		case comes == nil && e.Comes(p):
 			comes = p
+		case !e.UnheardUntil(p).IsZero():
+			unheard = true
 		}
 	})
-	takesOver := e.TakesOver(r.Task) && len(gang.Moved(s)) < mostMoved
-	switch warm := cmp.Or(waits, comes); {
-	case takesOver && warm == nil && unheard:
-	case takesOver && warm != nil:
-		if p := e.Pod(r); e.isLost(s, p) || e.isStoppedByOrder(p) { // until then the rank waits for that
-			gang.SetNode(s.Placement, r, warm.Node)
-			gang.TakeOver(s, r, warm.Rank(), types.UID(warm.UID))
-		}
-	case first != nil:
-		e.takeNode(s, r, first)
+	return cmp.Or(waits, comes), first, unheard
+}
+
+// takePod gives a rank the pod of a spare, once nothing of its own runs any more, or that is stopped by order: until then the rank waits.
+func (e Engine) takePod(s *v1alpha1.TrainingJobStatus, r gang.Rank, spare *gang.Pod) {
+	if p := e.Pod(r); e.isLost(s, p) || e.isStoppedByOrder(p) {
+		gang.SetNode(s.Placement, r, spare.Node)
+		gang.TakeOver(s, r, spare.Rank(), types.UID(spare.UID))
 	}
 }
 
