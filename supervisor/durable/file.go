@@ -24,8 +24,8 @@ func Write(file string, content []byte) error {
 	return os.Rename(next.Name(), file)
 }
 
-// Overwrite replaces the content of a file that nothing can be renamed over, as one that is mounted. Where the disk has no room for it, the file keeps what it has. Whoever
-// reads it meanwhile may find parts of both.
+// Overwrite replaces the content of a file in its place, for one that is mounted, over which nothing can be renamed, or for a disk that has no room for another file. Where there
+// is no room for the content either, the file keeps what it has. A reader may find parts of both meanwhile, and a node that loses its power may keep the earlier content.
 func Overwrite(file string, content []byte) error {
 	was, err := os.ReadFile(file)
 	if err != nil {
@@ -38,7 +38,7 @@ func Overwrite(file string, content []byte) error {
 	if err = put(f, content); err != nil {
 		err = errors.Join(err, put(f, was)) // which needs no room
 	}
-	return errors.Join(err, f.Sync(), f.Close())
+	return errors.Join(err, f.Close())
 }
 
 func put(f *os.File, content []byte) error {
