@@ -191,6 +191,25 @@ func TestTheProgramOfARankThatMovesSavesLast(t *testing.T) {
 	check.Equal(t, "step", int64(9), s.plan().Order.ResumeStep)
 }
 
+// A new leader, which has yet to hear the pod that leaves, lets its program save.
+func TestAPodThatLeavesMayYetBeHeard(t *testing.T) {
+	for name, tc := range map[string]struct{ stop, want time.Duration }{
+		"it saves quickly": {10 * time.Second, 20 * time.Second}, "it may save for long": {5 * time.Minute, gang.HeardWithin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := drained()
+			s.Job.Spec.Supervisor.StopSeconds = new(int32(tc.stop / time.Second))
+			s.ListensSince, s.Pods[1].Process = s.Now, nil
+			s.decide()
+			check.Equal(t, "deleted", 0, len(s.deleted()))
+			s.after(tc.want - time.Second).decide()
+			check.Equal(t, "deleted early", 0, len(s.deleted()))
+			s.after(time.Second).decide()
+			check.Equal(t, "deleted, where it is not heard", []string{"2"}, s.deleted())
+		})
+	}
+}
+
 // A warm spare takes a planned move over at once, and its gang starts once the old program has ended, and that is known.
 func TestAPlannedMoveIsTakenOver(t *testing.T) {
 	s := drained()

@@ -218,12 +218,13 @@ func (j job) isDeletedLater(s *v1alpha1.TrainingJobStatus, p *gang.Pod, dead boo
 const stopsWithin = 10 * time.Second
 
 // stoppedBy is when the program of a pod whose rank a spare has taken over should have stopped by the order of the epoch; zero where no order stops it. A container
-// that the kubelet has started again since may start its program without a manager.
+// that the kubelet has started again since may start its program without a manager. One that is not heard may yet be, by a new leader.
 func (j job) stoppedBy(s *v1alpha1.TrainingJobStatus, p *gang.Pod) time.Time {
-	if p.Process == nil || s.EpochTime == nil || p.StartedTime.After(s.EpochTime.Time) || j.KeepsSurvivors() || gang.LastRestart(s, p.Rank()) != v1alpha1.RestartTakenOver || !j.over(s, p) {
+	heardBy := j.UnheardUntil(p)
+	if (p.Process == nil && heardBy.IsZero()) || s.EpochTime == nil || p.StartedTime.After(s.EpochTime.Time) || j.KeepsSurvivors() || gang.LastRestart(s, p.Rank()) != v1alpha1.RestartTakenOver || !j.over(s, p) {
 		return time.Time{}
 	}
-	return s.EpochTime.Add(instant.Seconds(ptr.Deref(j.Job.Spec.Supervisor.StopSeconds, 10)) + stopsWithin)
+	return instant.Earliest(heardBy, s.EpochTime.Add(instant.Seconds(ptr.Deref(j.Job.Spec.Supervisor.StopSeconds, 10))+stopsWithin))
 }
 
 // holdFirst returns those of the missing holds that a pod's deletion waits for, by their nodes.
