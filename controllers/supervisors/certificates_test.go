@@ -108,7 +108,6 @@ func TestPodsTrustTheManagerWhileAuthoritiesChange(t *testing.T) {
 	}
 }
 
-// A manager that was away until its authority had expired makes another.
 // A leader makes a certificate when it begins. A node whose clock is behind by hours trusts it, as it trusts the authority.
 func TestACertificateIsAsOldAsItsAuthority(t *testing.T) {
 	a, err := newAuthority(t0)
@@ -124,6 +123,7 @@ func TestACertificateIsAsOldAsItsAuthority(t *testing.T) {
 	}
 }
 
+// A manager that was away until its authority had expired makes another.
 func TestAnExpiredAuthority(t *testing.T) {
 	manager, _, clock := newManagers(t)
 	must(t, manager().refresh(t.Context()))

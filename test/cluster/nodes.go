@@ -48,7 +48,7 @@ func (c *Cluster) Silence(ctx context.Context, nodes ...string) error {
 	})
 }
 
-// kubeletConditions are those of a node that nobody but its kubelet reports.
+// kubeletConditions are those of a node that only its kubelet reports.
 var kubeletConditions = []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
 
 // becomeUnknown is what the node controller makes of the conditions of a node that it does not hear of.

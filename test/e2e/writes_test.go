@@ -44,7 +44,7 @@ func TestRecoveriesKeepTheirLimitsOfWrites(t *testing.T) {
 				byKind := s.writesSince(began)
 				writes, holds, counts := counted(byKind, s.job.Status.Incidents[0])
 				l := writeLimits(t, string(action), int(pods))
-				// Each number of ready pods is told once while they end and once while they start, if the manager looks just then.
+				// The status has each number of ready pods once while the pods end and once while they start, if the manager looks just then.
 				if most := 2 * int(pods); action == v1alpha1.RestartJob && counts > most {
 					t.Errorf("%d writes of nothing but how many pods are ready, at most %d: %v", counts, most, byKind)
 				} else if action == v1alpha1.RestartPod {
@@ -64,7 +64,7 @@ func TestRecoveriesKeepTheirLimitsOfWrites(t *testing.T) {
 	}
 }
 
-// counted returns the writes of a recovery, those for its hold, and those that tell how many pods are ready and nothing else, without
+// counted returns the writes of a recovery, those for its hold, and those that change only how many pods are ready, without
 // what a slow machine adds. The place in the queue counts once: each round of the scheduler that had begun before undoes it. The status
 // does not count where the scheduler took so long that users were told what a pod waits for: of the binding only the whole second is
 // known, and so that is what it is measured from.
@@ -116,14 +116,16 @@ func writeLimits(t *testing.T, action string, pods int) (found writeLimit) {
 // writes there are depends on how many pods become ready between two looks of the manager.
 const readyCounts = "counts"
 
-// withoutReady is a status without how many pods are ready, and without the condition that says whether these are enough.
+// withoutReady is a status without how many pods are ready. Whether these are enough is a part of it.
 func withoutReady(status v1alpha1.TrainingJobStatus) *v1alpha1.TrainingJobStatus {
 	s := status.DeepCopy()
 	s.Ready = ""
 	for i := range s.Tasks {
 		s.Tasks[i].Ready = 0
 	}
-	meta.RemoveStatusCondition(&s.Conditions, v1alpha1.ConditionRunning)
+	if running := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionRunning); running != nil {
+		running.Message = ""
+	}
 	return s
 }
 

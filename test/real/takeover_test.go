@@ -48,7 +48,7 @@ func TestSparesTakeOverLostRanks(t *testing.T) {
 	s.neverRestarted()
 }
 
-// boundBefore waits until the gang trains in another generation, and returns the names of the pods that were bound before, save those
+// boundBefore waits until the gang trains in another generation, and returns the names of the pods that were bound before, except those
 // that were there already. The generation is read after the pods: a spare may be bound in place of the used one as soon as the gang
 // trains again.
 func (s *scenario) boundBefore(generation uint64, there map[string]bool) (map[string]bool, error) {
