@@ -3,8 +3,10 @@ package controllers
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +20,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
 // moving is a job whose ranks leave cordoned nodes, except those of the tasks that are given where there are any.
@@ -246,4 +251,70 @@ func TestABudgetIsTriedAgain(t *testing.T) {
 	check.Equal(t, "attempt meanwhile", int32(1), e.job().Status.Attempt)
 	e.settle()
 	check.Equal(t, "whether it is there", true, e.budget() != nil)
+}
+
+// Of a node that NVSentinel has cordoned, the pods that its DrainRequests name are to leave, and no later ones of their names. Without DrainRequests, or where something else
+// empties the node, all are.
+func TestObservesWhichPodsLeaveACordonedNode(t *testing.T) {
+	e := running(t)
+	e.cordon("n0", nvsentinel.AnnotationCordoned)
+	leaving := func() map[string]time.Time {
+		o, err := e.r.observe(t.Context(), e.job())
+		e.Must(err)
+		return o.Nodes["n0"].Leaving
+	}
+	check.Equal(t, "without DrainRequests", map[string]time.Time(nil), leaving())
+
+	e.r.DrainRequests = &nvsentinel.Requests{Reader: e.API}
+	check.Equal(t, "without a request", map[string]time.Time{}, leaving())
+	named := e.pod("llm-1-worker-0")
+	named.CreationTimestamp = metav1.NewTime(t0)
+	e.Must(e.API.Update(t.Context(), named))
+	e.request("n0", named.Name, t0.Add(-time.Second))
+	check.Equal(t, "by a request for an earlier pod of the name", map[string]time.Time{}, leaving())
+	e.request("n0", named.Name, t0.Add(time.Second))
+	check.Equal(t, "by a request", []string{string(named.UID)}, slices.Collect(maps.Keys(leaving())))
+	check.Equal(t, "since", true, t0.Add(time.Second).Equal(leaving()[string(named.UID)]))
+
+	node := &corev1.Node{}
+	e.Must(e.API.Get(t.Context(), types.NamespacedName{Name: "n0"}, node))
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: taintDisrupted, Effect: corev1.TaintEffectNoSchedule})
+	e.Must(e.API.Update(t.Context(), node))
+	check.Equal(t, "where Karpenter removes the node", map[string]time.Time(nil), leaving())
+}
+
+// A request wakes the jobs with pods on its node, and NVSentinel's annotation alone matters.
+func TestARequestWakesTheJobsOnItsNode(t *testing.T) {
+	e := running(t)
+	check.Equal(t, "of the node", []reconcile.Request{{NamespacedName: key}}, e.r.jobsDrained(t.Context(), e.request("n0", "other", t0)))
+	check.Equal(t, "of another node", 0, len(e.r.jobsDrained(t.Context(), e.request("n5", "other", t0))))
+	before := fakeapi.Node("n0")
+	before.Spec.Unschedulable = true
+	after := before.DeepCopy()
+	after.Annotations = map[string]string{nvsentinel.AnnotationCordoned: "True"}
+	check.Equal(t, "matters", true, nodeMatters(before, after))
+}
+
+// cordon cordons a node, and has annotations say why.
+func (e *env) cordon(name string, annotations ...string) {
+	e.T.Helper()
+	node := &corev1.Node{}
+	e.Must(e.API.Get(e.T.Context(), types.NamespacedName{Name: name}, node))
+	node.Spec.Unschedulable = true
+	for _, a := range annotations {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, a, "True")
+	}
+	e.Must(e.API.Update(e.T.Context(), node))
+}
+
+// request creates a DrainRequest for a pod on a node.
+func (e *env) request(node, pod string, created time.Time) client.Object {
+	e.T.Helper()
+	r := nvsentinel.New()
+	r.SetNamespace("nvsentinel")
+	r.SetName(node + "-" + strconv.FormatInt(created.Unix(), 10))
+	r.SetCreationTimestamp(metav1.NewTime(created))
+	r.Object["spec"] = map[string]any{"nodeName": node, "podsToDrain": map[string]any{key.Namespace: []any{pod}}}
+	e.Must(e.API.Create(e.T.Context(), r))
+	return r
 }

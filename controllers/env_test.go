@@ -4,6 +4,8 @@
 package controllers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
@@ -34,9 +37,13 @@ var key = types.NamespacedName{Namespace: "research", Name: "llm"}
 // newEnv makes a cluster of two racks of three nodes, with the queue of aJob, and the objects.
 func newEnv(t *testing.T, objects ...client.Object) *env {
 	t.Helper()
-	e := &env{Server: fakeapi.New(t, t0, AddIndexes, append(objects, aQueue("research"))...)}
+	e := &env{Server: fakeapi.New(t, t0, addAllIndexes, append(objects, aQueue("research"))...)}
 	e.restart(interceptor.Funcs{})
 	return e
+}
+
+func addAllIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(AddIndexes(ctx, indexer), nvsentinel.AddIndex(ctx, indexer))
 }
 
 // restart is a new process of the manager; some of its calls may fail.

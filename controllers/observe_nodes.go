@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
@@ -62,7 +63,7 @@ func (r *TrainingJobReconciler) observeNodes(ctx context.Context, o *gang.Observ
 		return err
 	}
 	dropShared(o.Nodes, shared)
-	return errors.Join(r.observeUse(ctx, o), r.observeYounger(ctx, o))
+	return errors.Join(r.observeLeaving(ctx, o), r.observeUse(ctx, o), r.observeYounger(ctx, o))
 }
 
 // observeHeld adds the nodes that other jobs hold, where nothing else keeps pods that are about to be placed from them.
@@ -153,6 +154,44 @@ func cordonedSince(node *corev1.Node) (since time.Time) {
 	return since
 }
 
+// leaving is empty, and not nil, for a node of which DrainRequests say which pods leave it: NVSentinel has cordoned it, and nothing else empties it.
+func leaving(node *corev1.Node) map[string]time.Time {
+	if !nvsentinel.Cordons(node) || node.DeletionTimestamp != nil || isDisrupted(node) {
+		return nil
+	}
+	return map[string]time.Time{}
+}
+
+// observeLeaving adds which of the job's pods are to leave the nodes of which DrainRequests say that. Where these are not followed, all pods are to leave a cordoned node.
+func (r *TrainingJobReconciler) observeLeaving(ctx context.Context, o *gang.Observation) error {
+	for name, n := range o.Nodes {
+		switch {
+		case n.Leaving == nil:
+		case r.DrainRequests == nil:
+			n.Leaving = nil
+			o.Nodes[name] = n
+		default:
+			named, err := r.DrainRequests.Leaving(ctx, name)
+			if err != nil {
+				return err
+			}
+			for i := range o.Pods {
+				p := &o.Pods[i]
+				since, is := named[client.ObjectKey{Namespace: o.Job.Namespace, Name: p.Name}]
+				if is && p.Node == name && !p.CreatedTime.After(since) {
+					n.Leaving[p.UID] = since
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// isDisrupted reports whether Karpenter removes a node.
+func isDisrupted(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintDisrupted })
+}
+
 func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 	n := gang.Node{
 		Name:          node.Name,
@@ -160,8 +199,9 @@ func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 		Machine:       nodes.MachineOf(node),
 		JoinedTime:    node.CreationTimestamp.Time,
 		Hostname:      node.Labels[corev1.LabelHostname],
-		Unschedulable: node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintDisrupted }),
+		Unschedulable: node.Spec.Unschedulable || isDisrupted(node),
 		CordonedSince: cordonedSince(node),
+		Leaving:       leaving(node),
 		Allocatable:   node.Status.Allocatable,
 	}
 	for _, c := range node.Status.Conditions {

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/controllers/predicates"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -103,7 +105,10 @@ func isNotRead(key, _ string) bool {
 // trimNode drops what is not read: the images on a node are most of its size.
 func trimNode(obj any) (any, error) {
 	if node, ok := obj.(*corev1.Node); ok {
-		node.ManagedFields, node.Annotations = nil, nil
+		node.ManagedFields = nil
+		maps.DeleteFunc(node.Annotations, func(key, _ string) bool {
+			return key != nvsentinel.AnnotationCordoned && key != nvsentinel.AnnotationCordonedBefore
+		})
 		node.Status.Images, node.Status.VolumesAttached, node.Status.VolumesInUse = nil, nil, nil
 	}
 	return obj, nil
@@ -174,6 +179,9 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 	if r.Supervision != nil {
 		b = b.WatchesRawSource(source.Channel(r.Supervision.Hub.Woken(), handler.TypedFuncs[supervisors.Wake, reconcile.Request]{GenericFunc: r.wake}))
 	}
+	if r.DrainRequests != nil {
+		b = b.Watches(nvsentinel.New(), handler.EnqueueRequestsFromMapFunc(r.jobsDrained))
+	}
 	if r.Verdicts != nil {
 		b = b.WatchesRawSource(source.Channel(r.Verdicts.Woken(), handler.EnqueueRequestsFromMapFunc(r.jobsOn)))
 	}
@@ -214,6 +222,12 @@ func (r *TrainingJobReconciler) jobsOn(ctx context.Context, node client.Object) 
 		found[request] = true
 	}
 	return slices.Collect(maps.Keys(found))
+}
+
+// jobsDrained are the jobs with pods on the node of a DrainRequest.
+func (r *TrainingJobReconciler) jobsDrained(ctx context.Context, request client.Object) []reconcile.Request {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nvsentinel.NodeOf(request)}}
+	return slices.Collect(maps.Keys(r.jobsWithPodsOn(ctx, node)))
 }
 
 func (r *TrainingJobReconciler) jobsWithPodsOn(ctx context.Context, node client.Object) map[reconcile.Request]bool {
@@ -292,7 +306,7 @@ func (r *TrainingJobReconciler) jobsIn(ctx context.Context, index, value string)
 func nodeMatters(before, after *corev1.Node) bool {
 	was, is := nodeOf(before, ""), nodeOf(after, "")
 	return was.UID != is.UID || was.Machine != is.Machine || was.Ready != is.Ready || was.Unschedulable != is.Unschedulable || was.OutOfService != is.OutOfService ||
-		!was.CordonedSince.Equal(is.CordonedSince) || !slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
+		!was.CordonedSince.Equal(is.CordonedSince) || (was.Leaving == nil) != (is.Leaving == nil) || !slices.Equal(taintKeys(was.Taints), taintKeys(is.Taints))
 }
 
 func taintKeys(taints []corev1.Taint) []string {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
 	"github.com/lockstep-dev/lockstep/policies"
@@ -46,6 +47,8 @@ type TrainingJobReconciler struct {
 	Supervision *Supervision
 	// Verdicts are those of the fleet controller in this process; nil for what the cache shows of them.
 	Verdicts *fleet.Verdicts
+	// DrainRequests say which pods leave the nodes that NVSentinel has cordoned; nil where all are to leave a cordoned node.
+	DrainRequests *nvsentinel.Requests
 
 	topology    hypernodes.Cache
 	memories    memories

@@ -75,11 +75,11 @@ func (j job) nextProtection() (next time.Time) {
 	return next
 }
 
-// drainWaitsUntil is until when a pod of some tasks may keep the drain of its node waiting. It is zero for a pod that is no rank of them, and where it is
+// drainWaitsUntil is until when a pod of some tasks may keep the drain of its node waiting. It is zero for a pod that is no rank of them, or stays, and where it is
 // not known since when the node is cordoned: the control plane notes that a moment later, by a taint.
 func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
-	since := j.Nodes[p.Node].CordonedSince
-	if p.Spare || p.Finished() || since.IsZero() || !slices.Contains(tasks, p.Task) {
+	since, leaves := j.Leaves(p)
+	if !leaves || p.Spare || p.Finished() || since.IsZero() || !slices.Contains(tasks, p.Task) {
 		return time.Time{}
 	}
 	return since.Add(drainWaits)
@@ -88,8 +88,8 @@ func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
 // isLeftToDrain reports whether a drain may wait for a pod that is to be deleted. kubectl asks for evictions by name: had Volcano made the next pod of that name meanwhile, the
 // drain would evict that one from its node, or wait until it may.
 func (j job) isLeftToDrain(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
-	n := j.Nodes[p.Node]
-	return !p.Deleting && !p.SpareLabel && n.Unschedulable && n.Ready && slices.Contains(j.ProtectedTasks, p.Task) && j.over(s, p)
+	_, leaves := j.Leaves(p)
+	return leaves && !p.Deleting && !p.SpareLabel && j.Nodes[p.Node].Ready && slices.Contains(j.ProtectedTasks, p.Task) && j.over(s, p)
 }
 
 // evictedBy is by when a drain will have evicted a pod that it waits for; zero where it may not yet.

@@ -443,3 +443,30 @@ func TestADrainThatWaitedTooLong(t *testing.T) {
 	s.Job.Spec.Suspend = true
 	check.Equal(t, "suspended", &Protection{}, s.plan().Protect)
 }
+
+// Where it is known which pods leave a cordoned node, the others stay: no rank of theirs moves, and they keep their protection.
+func TestOnlyTheRanksThatLeaveACordonedNodeMove(t *testing.T) {
+	s := aScene(aJob().tasks(task("worker", 4)).policy(withRules(maintained))).started()
+	for i, node := range []string{"n01", "n01", "n02", "n03"} {
+		s.bind(i, node)
+	}
+	s.ProtectedTasks = []string{"worker"}
+	s.decide()
+	s.cordon("n01")
+	leave := func(pods map[string]time.Time) { s.node("n01", func(n *gang.Node) { n.Leaving = pods }) }
+
+	leave(map[string]time.Time{})
+	s.after(2 * time.Hour).decide()
+	check.Equal(t, "incidents while no pod is named", 0, len(s.status().Incidents))
+	check.Equal(t, "protection of pods that stay", (*Protection)(nil), s.plan().Protect)
+
+	leave(map[string]time.Time{s.Pods[1].UID: s.Now})
+	s.decide()
+	inc := s.incident(t)
+	check.Equal(t, "trigger", v1alpha1.NodeCordoned, inc.Trigger)
+	check.Equal(t, "pods", 1, len(inc.Pods))
+	check.Equal(t, "index", int32(1), inc.Pods[0].Index)
+	check.Equal(t, "protection of a pod that leaves", (*Protection)(nil), s.plan().Protect)
+	s.after(time.Hour).decide()
+	check.Equal(t, "protection of one that leaves for an hour", []string{"1"}, s.plan().Protect.Except)
+}

@@ -39,6 +39,7 @@ type options struct {
 	supervisors                  supervisors.Options
 	supervisorImage              string
 	drainRequests                string
+	drainer                      bool
 	tracing                      tracingOptions
 	log                          zap.Options
 }
@@ -63,7 +64,8 @@ func parseFlags() *options {
 	flag.StringVar(&o.supervisors.BindAddress, "supervisors-bind-address", supervisors.Off, "address of the stream of the supervisors in pods, such as :9444; 0 turns it off, and jobs with spec.supervisor are refused")
 	flag.StringVar(&o.supervisors.Address, "supervisors-address", "", "host:port by which pods reach that stream of the leader; default: the Service lockstep-supervisors in the manager's namespace, and the port of the bind address")
 	flag.StringVar(&o.supervisorImage, "supervisor-image", "", "image of lockstep-run, which pods of jobs with spec.supervisor copy it from")
-	flag.StringVar(&o.drainRequests, "drain-requests-namespace", "", "namespace of NVSentinel's DrainRequests: carry these out, and run nothing else; default: run the controllers of TrainingJobs")
+	flag.StringVar(&o.drainRequests, "drain-requests-namespace", "", "namespace of NVSentinel's DrainRequests, which then say which ranks leave a node that NVSentinel has cordoned; default: all ranks are to leave each cordoned node")
+	flag.BoolVar(&o.drainer, "drainer", false, "carry out the DrainRequests of --drain-requests-namespace, and run nothing else")
 	o.tracing.bindFlags(flag.CommandLine)
 	o.log.BindFlags(flag.CommandLine)
 	version.AddFlag(flag.CommandLine)
@@ -84,6 +86,9 @@ func (o *options) validate(namespaceFile string) error {
 		return fmt.Errorf("--kube-api-burst=%d: set 1 or more", o.burst)
 	case o.maxHoldsPerQueue < 0:
 		return fmt.Errorf("--max-holds-per-queue=%d: set 0 or more", o.maxHoldsPerQueue)
+	}
+	if o.drainer && o.drainRequests == "" {
+		return errors.New("--drainer: set --drain-requests-namespace to the namespace of NVSentinel")
 	}
 	for _, name := range o.holdLimits().Resources {
 		if wrong := validation.IsQualifiedName(string(name)); len(wrong) > 0 {

@@ -4,7 +4,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -117,10 +119,25 @@ type part struct {
 }
 
 func (o *options) part() part {
-	if o.drainRequests == "" {
-		return part{"manager.lockstep.dev", controllers.CacheOptions(o.holdLimits().Resources...), kinds, setUp}
+	requests := map[client.Object]cache.ByObject{}
+	if o.drainRequests != "" {
+		requests[nvsentinel.New()] = nvsentinel.InNamespace(o.drainRequests)
 	}
-	return part{"drainer.lockstep.dev", nvsentinel.CacheOptions(o.drainRequests), []client.Object{nvsentinel.New()}, setUpDrainer}
+	if o.drainer {
+		return part{"drainer.lockstep.dev", cache.Options{ByObject: requests}, slices.Collect(maps.Keys(requests)), setUpDrainer}
+	}
+	cached := controllers.CacheOptions(o.holdLimits().Resources...)
+	maps.Copy(cached.ByObject, requests)
+	return part{"manager.lockstep.dev", cached, slices.AppendSeq(slices.Clone(kinds), maps.Keys(requests)), setUp}
+}
+
+// follow has the jobs follow DrainRequests.
+func (o *options) follow(ctx context.Context, mgr ctrl.Manager, jobs *controllers.TrainingJobReconciler) error {
+	if o.drainRequests == "" {
+		return nil
+	}
+	jobs.DrainRequests = &nvsentinel.Requests{Reader: mgr.GetCache()} // the client reads what has no Go type from the API server
+	return nvsentinel.AddIndex(ctx, mgr.GetFieldIndexer())
 }
 
 // setUpDrainer adds the drainer, which runs apart, as a service account of its own: it may evict pods of all kinds, and the manager may not.
@@ -154,6 +171,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 		DirectBinding: o.directBinding(mgr.GetAPIReader()),
 		HoldLimits:    o.holdLimits(),
 		Supervision:   supervision,
+	}
+	if err := o.follow(ctx, mgr, jobs); err != nil {
+		return err
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)

@@ -23,7 +23,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -81,11 +80,6 @@ func (d *Drainer) SetupWithManager(mgr ctrl.Manager) error {
 		For(New(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: requestsAtOnce}).
 		Complete(d)
-}
-
-// CacheOptions keep the DrainRequests of one namespace: in others tenants may create them, and have the pods of others evicted.
-func CacheOptions(namespace string) cache.Options {
-	return cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}}
 }
 
 // New is an empty DrainRequest.

@@ -302,6 +302,8 @@ type Node struct {
 	Unschedulable bool
 	// CordonedSince is since when the node is cordoned, or being deleted, to the second; zero where that is not known.
 	CordonedSince time.Time
+	// Leaving are the UIDs of the pods that are to leave a cordoned node, by since when, to the second; nil where all of them are.
+	Leaving map[string]time.Time
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.
 	Ill bool
 	// AwaitsReport reports whether the node has a health agent that has not told since the node joined that it can judge the node.
@@ -356,6 +358,16 @@ func (p *Pod) Searches() bool { return p.Node == "" && !p.Gated && p.Unschedulab
 
 // IsIll reports whether a pod has a signal of this weight.
 func (p *Pod) IsIll(failed bool) bool { return p.SignalOf(failed).Name != "" }
+
+// Leaves reports whether a pod is to leave its node, which is cordoned, and since when; that is zero where it is not known.
+func (o *Observation) Leaves(p *Pod) (since time.Time, leaves bool) {
+	n := o.Nodes[p.Node]
+	if !n.Unschedulable || n.Leaving == nil {
+		return n.CordonedSince, n.Unschedulable
+	}
+	since, leaves = n.Leaving[p.UID]
+	return since, leaves
+}
 
 // IsCordoned reports whether a rule is for the cordon of a pod's node.
 func (p *Pod) IsCordoned() bool {

@@ -32,7 +32,7 @@ func ViewOf(o *gang.Observation, s *v1alpha1.TrainingJobStatus) *View {
 // dropped: they open no incident, keep none open, and hide no other signal.
 func (v *View) actionableSignals(s *v1alpha1.TrainingJobStatus, p *gang.Pod) []gang.Signal {
 	signals := slices.Clone(p.Signals)
-	if v.Nodes[p.Node].Unschedulable && !p.Spare {
+	if _, leaves := v.Leaves(p); leaves && !p.Spare {
 		signals = append(signals, gang.Signal{Cordon: true})
 	}
 	return slices.DeleteFunc(signals, func(signal gang.Signal) bool {

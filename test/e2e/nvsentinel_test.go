@@ -32,13 +32,14 @@ func (s *scenario) runsDrainer() {
 // drain has NVSentinel drain pods from a node, which it cordons before, and waits until they are elsewhere.
 func (s *scenario) drain(node string, pods ...string) {
 	s.t.Helper()
-	s.must(testCluster.Cordon(s.ctx, node), "cordon a node, as NVSentinel does")
+	s.must(operator.Quarantine(s.ctx, testCluster.Client(), node), "cordon a node, as NVSentinel does")
 	request := operator.NewDrainRequest(operator.SentinelNamespace, node, namespace, pods...)
 	s.must(testCluster.Client().Create(s.ctx, request), "create a DrainRequest")
 	s.awaitAny("the DrainRequest is complete", func(ctx ctxT) (bool, error) { return operator.IsDrained(ctx, testCluster.Client(), request) })
 }
 
-// A request of NVSentinel is complete once the rank that it names has moved, and the other pod has been evicted. One in a tenant's namespace evicts nothing.
+// A request of NVSentinel is complete once the rank that it names has moved, and the other pod has been evicted. A rank on a node that NVSentinel has cordoned, and that no request
+// names, stays. One in a tenant's namespace evicts nothing, and moves nothing.
 func TestADrainRequestIsCompleteOnceItsRankHasMoved(t *testing.T) {
 	s := newScenario(t, "sentinel", 1, 6)
 	s.runsDrainer()
@@ -57,6 +58,9 @@ func TestADrainRequestIsCompleteOnceItsRankHasMoved(t *testing.T) {
 	tenants := operator.NewDrainRequest(namespace, other.Spec.NodeName, namespace, other.Name)
 	s.must(testCluster.Client().Create(s.ctx, tenants), "create a DrainRequest as a tenant")
 
+	for _, p := range []corev1.Pod{s.pod(0), other} {
+		s.must(operator.Quarantine(s.ctx, testCluster.Client(), p.Spec.NodeName), "cordon another node, as NVSentinel does")
+	}
 	s.drain(victim.Spec.NodeName, victim.Name, notebook.Name)
 	if err := testCluster.Client().Get(s.ctx, client.ObjectKeyFromObject(notebook), &corev1.Pod{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the other pod is still there: %v", err)
@@ -73,5 +77,7 @@ func TestADrainRequestIsCompleteOnceItsRankHasMoved(t *testing.T) {
 	if tenants.Object["status"] != nil {
 		t.Errorf("the drainer has looked at a tenant's request: %v", tenants.Object["status"])
 	}
-	s.must(testCluster.Uncordon(s.ctx, victim.Spec.NodeName), "uncordon the node")
+	for _, p := range before {
+		s.must(operator.Release(s.ctx, testCluster, p.Spec.NodeName), "uncordon a node")
+	}
 }

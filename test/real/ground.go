@@ -147,11 +147,15 @@ func (g *Ground) startManager(ctx context.Context) error {
 	if err := g.Client().Create(ctx, policy); err != nil {
 		return fmt.Errorf("creating the health policy: %w", err)
 	}
+	drains, err := operator.FollowDrainRequests(ctx, g.Cluster)
+	if err != nil {
+		return err
+	}
 	supervisors := net.JoinHostPort(g.HostAddress(), strconv.Itoa(supervisorsPort))
 	g.Manager, err = g.Run(ctx, cluster.Command{Name: operator.Name, Path: binary, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
 		"--leader-election-namespace=" + operator.Namespace, "--supervisor-image=" + SupervisorImage,
-		"--supervisors-bind-address=" + supervisors, "--supervisors-address=" + supervisors,
+		"--supervisors-bind-address=" + supervisors, "--supervisors-address=" + supervisors, drains,
 	}})
 	return err
 }
@@ -162,18 +166,17 @@ func (g *Ground) RunDrainer(ctx context.Context) error {
 	return err
 }
 
-// DrainByRequest has NVSentinel's DrainRequest empty a node of the pods of a namespace, as its fault-quarantine and node-drainer do, and returns once that is complete.
-func (g *Ground) DrainByRequest(ctx context.Context, node, namespace string) error {
-	if err := g.Cordon(ctx, node); err != nil {
+// DrainByRequest has NVSentinel's DrainRequest empty a node of pods of a namespace, of all that are there where none are named, as its fault-quarantine and node-drainer do, and
+// returns once that is complete.
+func (g *Ground) DrainByRequest(ctx context.Context, node, namespace string, names ...string) error {
+	if err := operator.Quarantine(ctx, g.Client(), node); err != nil {
 		return err
 	}
-	pods := &corev1.PodList{}
-	if err := g.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingFields{"spec.nodeName": node}); err != nil {
-		return fmt.Errorf("list the pods of node %s: %w", node, err)
-	}
-	var names []string
-	for i := range pods.Items {
-		names = append(names, pods.Items[i].Name)
+	if len(names) == 0 {
+		var err error
+		if names, err = g.podsOn(ctx, node, namespace); err != nil {
+			return err
+		}
 	}
 	request := operator.NewDrainRequest(operator.SentinelNamespace, node, namespace, names...)
 	if err := g.Client().Create(ctx, request); err != nil {
@@ -181,6 +184,22 @@ func (g *Ground) DrainByRequest(ctx context.Context, node, namespace string) err
 	}
 	err := await(ctx, "the DrainRequest is complete", func(ctx context.Context) (bool, error) { return operator.IsDrained(ctx, g.Client(), request) })
 	return errors.Join(err, g.Client().Delete(ctx, request)) // as node-drainer does
+}
+
+// ReleaseFromQuarantine has NVSentinel let pods on a node again.
+func (g *Ground) ReleaseFromQuarantine(ctx context.Context, node string) error {
+	return operator.Release(ctx, g.Cluster, node)
+}
+
+func (g *Ground) podsOn(ctx context.Context, node, namespace string) (names []string, err error) {
+	pods := &corev1.PodList{}
+	if err := g.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	for i := range pods.Items {
+		names = append(names, pods.Items[i].Name)
+	}
+	return names, nil
 }
 
 // Trainer is the training program's binary, which runs on this host too.

@@ -45,7 +45,7 @@ var events = []string{
 	"task shrinks", "task is resized", "partition moves", "home is found", "pod is removed by force", "node is held",
 	"former leader acts", "clock steps back", "gang keeps its place in the queue",
 	"pod is asked again by another process",
-	"leaf is drained", "eviction is refused", "node joins late", "node returns", "node is lost", "late node is used",
+	"leaf is drained", "eviction is refused", "pod is to leave its node, others stay", "node joins late", "node returns", "node is lost", "late node is used",
 	"queue's share refuses a pod", "other queues have demand",
 	"pod is bound without the scheduler", "pod is bound early", "scheduler is behind", "gang is bound without the scheduler", "pod that returns is left to the scheduler",
 	"place is taken first", "kubelet refuses a pod",

@@ -3,8 +3,10 @@
 package simulation
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
@@ -32,9 +34,32 @@ func (r *record) ails(p *gang.Pod) bool {
 		return true
 	}
 	policy := policyOf(r.o.Job, p.Task)
-	return r.o.Nodes[p.Node].Unschedulable && !p.Spare && slices.ContainsFunc(policy.rules, func(rule v1alpha1.Rule) bool {
+	n := r.o.Nodes[p.Node]
+	_, named := n.Leaving[p.UID]
+	return n.Unschedulable && (n.Leaving == nil || named) && !p.Spare && slices.ContainsFunc(policy.rules, func(rule v1alpha1.Rule) bool {
 		return slices.Contains(rule.Match.Events, v1alpha1.NodeCordoned)
 	})
+}
+
+// quarantine has every other cordon be by a tool that says later, and pod by pod, which pods leave the node.
+func (w *world) quarantine(n *node) {
+	if w.drains.IntN(2) == 0 {
+		n.Leaving = map[string]time.Time{}
+	}
+}
+
+// drainInPart has some more pods leave nodes of which that is said.
+func (w *world) drainInPart() {
+	for _, p := range w.allPods() {
+		n := w.nodes[p.Node]
+		if n == nil || n.gone || n.Leaving == nil || w.drains.IntN(2) == 0 {
+			continue
+		}
+		n.Leaving = maps.Clone(n.Leaving)
+		n.Leaving[p.UID] = w.now.Truncate(time.Second)
+		w.happened("pod is to leave its node, others stay")
+		w.changed("pod %s is to leave node %s", p.Name, n.Name)
+	}
 }
 
 // drainsOf is what is drawn about cordoned nodes.

@@ -30,7 +30,7 @@ func (w *world) drainLeaf() {
 	w.changed("nodes %v are drained", leaf)
 	w.play(w.rng.IntN(3))
 	for _, name := range leaf {
-		w.nodes[name].Unschedulable = false
+		w.nodes[name].Unschedulable, w.nodes[name].Leaving = false, nil
 	}
 	w.changed("nodes %v are uncordoned", leaf)
 	w.play(w.rng.IntN(20))

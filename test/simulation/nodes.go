@@ -206,7 +206,7 @@ func (w *world) mend(n *node) {
 		n.returned, n.UID, n.JoinedTime = true, n.UID+"'", w.now
 		w.happened("node returns")
 	}
-	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.OutOfService, n.Taints = false, true, time.Time{}, false, false, nil
+	n.gone, n.Ready, n.SilentSince, n.Unschedulable, n.Leaving, n.OutOfService, n.Taints = false, true, time.Time{}, false, nil, false, nil
 	n.refuses, n.cut = "", false
 	w.resolve()
 	w.changed("node %s is well", n.Name)

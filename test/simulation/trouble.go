@@ -108,11 +108,13 @@ func (w *world) deleteNode() {
 
 // cordonNode cordons a node, or taints it.
 func (w *world) cordonNode() {
+	w.drainInPart()
 	n, ok := w.pickNode(func(n *node) bool { return !n.gone && !n.Unschedulable })
 	switch {
 	case !ok:
 	case w.one(2):
 		n.Unschedulable = true
+		w.quarantine(n)
 		w.changed("node %s is cordoned", n.Name)
 	default:
 		n.Taints = []corev1.Taint{{Key: "quarantine", Effect: corev1.TaintEffectNoSchedule}}

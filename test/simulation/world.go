@@ -12,9 +12,11 @@ import (
 
 // world is the simulated cluster as its API server has it, with the processes that run on it.
 type world struct {
-	rng   *rand.Rand
-	now   time.Time
-	kinds []kind
+	rng *rand.Rand
+	// drains is of cordons and what is done about them.
+	drains *rand.Rand
+	now    time.Time
+	kinds  []kind
 	// log tells the history line by line; it is kept only where verbose is set.
 	verbose bool
 	log     []string
@@ -91,9 +93,9 @@ func newWorld(seed uint64, verbose bool) *world {
 		w.tenants = append(w.tenants, w.newTenant("moe"))
 	}
 	w.drawShare()
-	drains := drainsOf(seed)
+	w.drains = drainsOf(seed)
 	for _, t := range w.tenants {
-		t.drawMaintenance(drains)
+		t.drawMaintenance(w.drains)
 	}
 	return w
 }

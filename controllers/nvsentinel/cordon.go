@@ -1,0 +1,86 @@
+// Cordons: which pods NVSentinel has leave the nodes that it has cordoned.
+
+package nvsentinel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// AnnotationCordoned and AnnotationCordonedBefore are what fault-quarantine has on a node that it has cordoned, by the update that cordons it, and that somebody else had cordoned
+// before (NVSentinel, fault-quarantine/pkg/common). Their value is valueTrue.
+const (
+	AnnotationCordoned       = "quarantineHealthEventIsCordoned"
+	AnnotationCordonedBefore = "quarantineHealthEventCordonPreExisting"
+	valueTrue                = "True"
+)
+
+// indexNode are the DrainRequests for a node.
+const indexNode = "spec.nodeName"
+
+// Requests are the DrainRequests of one namespace.
+type Requests struct {
+	// Reader is of a cache that keeps these alone, and has their index: see InNamespace and AddIndex.
+	Reader client.Reader
+}
+
+// AddIndex adds the cache's index of DrainRequests.
+func AddIndex(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, New(), indexNode, func(o client.Object) []string { return []string{NodeOf(o)} })
+	if err != nil {
+		return fmt.Errorf("index DrainRequests by their nodes: %w", err)
+	}
+	return nil
+}
+
+// InNamespace has a cache keep the DrainRequests of one namespace only: in others tenants may create them, and have the pods of others moved, and evicted.
+func InNamespace(namespace string) cache.ByObject {
+	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+}
+
+// NodeOf is the node of a DrainRequest; empty where it has none.
+func NodeOf(request client.Object) string {
+	node, _, _ := unstructured.NestedString(request.(*unstructured.Unstructured).Object, "spec", "nodeName")
+	return node
+}
+
+// Cordons reports whether NVSentinel alone has cordoned a node: its DrainRequests say which pods leave it.
+func Cordons(node *corev1.Node) bool {
+	return node.Spec.Unschedulable && node.Annotations[AnnotationCordoned] == valueTrue && node.Annotations[AnnotationCordonedBefore] != valueTrue
+}
+
+// Leaving are since when the pods are to leave a node that its DrainRequests name, by namespace and name. A request is for no pods that were created after it.
+func (r *Requests) Leaving(ctx context.Context, node string) (map[client.ObjectKey]time.Time, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(DrainRequests.GroupVersion().WithKind(DrainRequests.Kind + "List"))
+	if err := r.Reader.List(ctx, list, client.MatchingFields{indexNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list DrainRequests: %w", err)
+	}
+	leaving := map[client.ObjectKey]time.Time{}
+	for i := range list.Items {
+		request := &drainRequest{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, request) != nil {
+			continue // the drainer says so
+		}
+		for namespace, pods := range request.Spec.PodsToDrain {
+			for _, pod := range pods {
+				note(leaving, client.ObjectKey{Namespace: namespace, Name: pod}, request.CreationTimestamp.Time)
+			}
+		}
+	}
+	return leaving, nil
+}
+
+// note keeps the later of two times: a pod that was created after the first request may be one of the second.
+func note(times map[client.ObjectKey]time.Time, pod client.ObjectKey, at time.Time) {
+	if at.After(times[pod]) {
+		times[pod] = at
+	}
+}
