@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -85,17 +86,7 @@ func run(ctx context.Context, o *options) error {
 		config.Wrap(traces.Transport)
 	}
 	runs := o.part()
-	mgr, err := ctrl.NewManager(config, manager.Options{
-		Scheme:                        newScheme(),
-		Cache:                         runs.cache,
-		Metrics:                       metricsserver.Options{BindAddress: off}, // servers.go serves them
-		HealthProbeBindAddress:        off,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              runs.lease,
-		LeaderElectionNamespace:       o.leaderElectNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       ptr.To(20 * time.Second),
-	})
+	mgr, err := newManager(config, o, runs)
 	if err != nil {
 		return fmt.Errorf("create manager: %w", err)
 	}
@@ -107,6 +98,21 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func newManager(config *rest.Config, o *options, runs part) (ctrl.Manager, error) {
+	return ctrl.NewManager(config, manager.Options{
+		Scheme:                        newScheme(),
+		Cache:                         runs.cache,
+		NewCache:                      newCache,
+		Metrics:                       metricsserver.Options{BindAddress: off}, // servers.go serves them
+		HealthProbeBindAddress:        off,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              runs.lease,
+		LeaderElectionNamespace:       o.leaderElectNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       ptr.To(20 * time.Second),
+	})
 }
 
 // part is what a process runs: the controllers of TrainingJobs, or the drainer.

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -60,6 +63,24 @@ func (s *startup) Ready(*http.Request) error {
 		return errors.New("the controllers are not set up: the manager's log says what it waits for")
 	}
 	return nil
+}
+
+// newCache makes a cache whose kinds the API server may not serve yet: controller-runtime asks for the scope of each.
+func newCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
+	o.Mapper = presuming{o.Mapper}
+	return cache.New(config, o)
+}
+
+// presuming presumes that kinds which are not there yet are in namespaces, as those of CRDs are that the cache has options for. Nothing asks for their resources before they are there.
+type presuming struct{ meta.RESTMapper }
+
+// RESTMapping is part of meta.RESTMapper.
+func (m presuming) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) {
+		return &meta.RESTMapping{Scope: meta.RESTScopeNamespace}, nil
+	}
+	return mapping, err
 }
 
 // awaitKinds says what it waits for when that changes. It reports false where the context ended before.

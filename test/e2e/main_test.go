@@ -121,15 +121,14 @@ func start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	drains, err := operator.FollowDrainRequests(ctx, testCluster)
-	if err != nil {
-		return nil, err
-	}
 	manager, err = testCluster.Run(ctx, cluster.Command{
 		Name: operator.Name, Path: binary,
-		Args: slices.Concat([]string{metrics, "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig, drains}, receiver, traced),
+		Args: slices.Concat([]string{metrics, "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig, operator.FollowsDrainRequests}, receiver, traced),
 		Env:  []string{"OTEL_BSP_SCHEDULE_DELAY=200"}, // milliseconds until spans are exported: a test waits for them
 	})
+	if err == nil { // a kind that is installed after the manager
+		err = operator.InstallDrainRequests(ctx, testCluster)
+	}
 	return func() error {
 		defer os.RemoveAll(dir)
 		return testCluster.Stop()

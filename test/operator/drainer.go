@@ -24,41 +24,42 @@ const (
 	// SentinelNamespace is that of NVSentinel, in which its node-drainer creates DrainRequests.
 	SentinelNamespace = "nvsentinel"
 	// drainer is the name of its process, and of its account.
-	drainer              = "lockstep-drainer"
-	followsDrainRequests = "--drain-requests-namespace=" + SentinelNamespace
+	drainer = "lockstep-drainer"
+	// FollowsDrainRequests has a manager follow DrainRequests, or a drainer carry them out.
+	FollowsDrainRequests = "--drain-requests-namespace=" + SentinelNamespace
 	// DrainerUser is the account that the shipped drainer runs as.
 	DrainerUser = "system:serviceaccount:" + Namespace + ":" + drainer
 )
 
-// FollowDrainRequests gives a cluster NVSentinel's namespace, and the CRD, the accounts and the roles that are shipped for its DrainRequests. It returns the
-// flag that has the manager, which is to have its own, follow them.
-func FollowDrainRequests(ctx context.Context, c *cluster.Cluster) (flag string, err error) {
+// InstallDrainRequests gives a cluster NVSentinel's namespace, and the CRD, the accounts and the roles that are shipped for its DrainRequests. A manager that follows them, and has
+// its own, may run before.
+func InstallDrainRequests(ctx context.Context, c *cluster.Cluster) error {
 	root, err := cluster.RepositoryRoot()
 	if err != nil {
-		return "", err
+		return err
 	}
 	if err := c.InstallCRDs(filepath.Join(root, "config", "nvsentinel", "drainer", "crd.yaml")); err != nil {
-		return "", err
+		return err
 	}
 	if err := c.Client().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SentinelNamespace}}); err != nil {
-		return "", fmt.Errorf("create NVSentinel's namespace: %w", err)
+		return fmt.Errorf("create NVSentinel's namespace: %w", err)
 	}
 	objects, err := cluster.Kustomize(ctx, filepath.Join(root, "config", "nvsentinel"))
 	if err != nil {
-		return "", err
+		return err
 	}
 	for _, o := range objects {
 		if !strings.HasPrefix(o.GetName(), "lockstep-drain") || o.GetKind() == "Deployment" {
 			continue
 		}
 		if err := c.Client().Create(ctx, o); err != nil {
-			return "", fmt.Errorf("create the %s %s of DrainRequests: %w", o.GetKind(), o.GetName(), err)
+			return fmt.Errorf("create the %s %s of DrainRequests: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	return followsDrainRequests, nil
+	return nil
 }
 
-// RunDrainer runs the drainer, by the manager's program, in a cluster that follows DrainRequests.
+// RunDrainer runs the drainer, by the manager's program, in a cluster that has DrainRequests.
 func RunDrainer(ctx context.Context, c *cluster.Cluster, binary string) (*cluster.Process, error) {
 	kubeconfig, err := c.KubeconfigFor(DrainerUser, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
 	if err != nil {
@@ -66,7 +67,7 @@ func RunDrainer(ctx context.Context, c *cluster.Cluster, binary string) (*cluste
 	}
 	return c.Run(ctx, cluster.Command{Name: drainer, Path: binary, Args: []string{
 		"--leader-elect", "--leader-election-namespace=" + Namespace, "--metrics-bind-address=0", "--health-probe-bind-address=0",
-		followsDrainRequests, "--drainer", "--kubeconfig=" + kubeconfig,
+		FollowsDrainRequests, "--drainer", "--kubeconfig=" + kubeconfig,
 	}})
 }
 

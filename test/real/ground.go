@@ -147,15 +147,14 @@ func (g *Ground) startManager(ctx context.Context) error {
 	if err := g.Client().Create(ctx, policy); err != nil {
 		return fmt.Errorf("creating the health policy: %w", err)
 	}
-	drains, err := operator.FollowDrainRequests(ctx, g.Cluster)
-	if err != nil {
+	if err := operator.InstallDrainRequests(ctx, g.Cluster); err != nil {
 		return err
 	}
 	supervisors := net.JoinHostPort(g.HostAddress(), strconv.Itoa(supervisorsPort))
 	g.Manager, err = g.Run(ctx, cluster.Command{Name: operator.Name, Path: binary, Args: []string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", "--kubeconfig=" + kubeconfig,
 		"--leader-election-namespace=" + operator.Namespace, "--supervisor-image=" + SupervisorImage,
-		"--supervisors-bind-address=" + supervisors, "--supervisors-address=" + supervisors, drains,
+		"--supervisors-bind-address=" + supervisors, "--supervisors-address=" + supervisors, operator.FollowsDrainRequests,
 	}})
 	return err
 }
