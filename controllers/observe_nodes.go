@@ -177,14 +177,22 @@ func (r *TrainingJobReconciler) observeLeaving(ctx context.Context, o *gang.Obse
 			}
 			for i := range o.Pods {
 				p := &o.Pods[i]
-				since, is := named[client.ObjectKey{Namespace: o.Job.Namespace, Name: p.Name}]
-				if is && p.Node == name && !p.CreatedTime.After(since) {
-					n.Leaving[p.UID] = since
+				if p.Node == name {
+					noteLeaving(n.Leaving, p, named[client.ObjectKey{Namespace: o.Job.Namespace, Name: p.Name}])
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// noteLeaving notes since when a pod is to leave its node: since the first of the requests that name it. An earlier one was for an earlier pod of its name.
+func noteLeaving(leaving map[string]time.Time, p *gang.Pod, requests []time.Time) {
+	for _, at := range requests {
+		if !p.CreatedTime.After(at) {
+			leaving[p.UID] = instant.Earliest(leaving[p.UID], at)
+		}
+	}
 }
 
 // isDisrupted reports whether Karpenter removes a node.

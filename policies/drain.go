@@ -75,11 +75,12 @@ func (j job) nextProtection() (next time.Time) {
 	return next
 }
 
-// drainWaitsUntil is until when a pod of some tasks may keep the drain of its node waiting. It is zero for a pod that is no rank of them, or stays, and where it is
-// not known since when the node is cordoned: the control plane notes that a moment later, by a taint.
+// drainWaitsUntil is until when a pod of some tasks may keep a drain of its node waiting, also where it is not to leave it: others than those that name the pods that do may
+// drain a node, too. It is zero for a pod that is no rank of them, and where it is not known since when the node is cordoned: the control plane notes that a moment later, by a
+// taint.
 func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
-	since, leaves := j.Leaves(p)
-	if !leaves || p.Spare || p.Finished() || since.IsZero() || !slices.Contains(tasks, p.Task) {
+	since, _ := j.Leaves(p)
+	if p.Spare || p.Finished() || since.IsZero() || !slices.Contains(tasks, p.Task) {
 		return time.Time{}
 	}
 	return since.Add(drainWaits)

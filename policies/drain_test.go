@@ -444,7 +444,8 @@ func TestADrainThatWaitedTooLong(t *testing.T) {
 	check.Equal(t, "suspended", &Protection{}, s.plan().Protect)
 }
 
-// Where it is known which pods leave a cordoned node, the others stay: no rank of theirs moves, and they keep their protection.
+// Where it is known which pods leave a cordoned node, the others stay, and no rank of theirs moves. They keep their protection for an hour from the cordon, and those that leave
+// for an hour from when that is known.
 func TestOnlyTheRanksThatLeaveACordonedNodeMove(t *testing.T) {
 	s := aScene(aJob().tasks(task("worker", 4)).policy(withRules(maintained))).started()
 	for i, node := range []string{"n01", "n01", "n02", "n03"} {
@@ -456,9 +457,12 @@ func TestOnlyTheRanksThatLeaveACordonedNodeMove(t *testing.T) {
 	leave := func(pods map[string]time.Time) { s.node("n01", func(n *gang.Node) { n.Leaving = pods }) }
 
 	leave(map[string]time.Time{})
-	s.after(2 * time.Hour).decide()
-	check.Equal(t, "incidents while no pod is named", 0, len(s.status().Incidents))
+	s.decide()
 	check.Equal(t, "protection of pods that stay", (*Protection)(nil), s.plan().Protect)
+	s.after(time.Hour).decide()
+	check.Equal(t, "incidents while no pod is named", 0, len(s.status().Incidents))
+	check.Equal(t, "protection of pods that stay, after an hour", []string{"0", "1"}, s.plan().Protect.Except)
+	s.UnprotectedIndexes = []string{"0", "1"}
 
 	leave(map[string]time.Time{s.Pods[1].UID: s.Now})
 	s.decide()
@@ -466,7 +470,8 @@ func TestOnlyTheRanksThatLeaveACordonedNodeMove(t *testing.T) {
 	check.Equal(t, "trigger", v1alpha1.NodeCordoned, inc.Trigger)
 	check.Equal(t, "pods", 1, len(inc.Pods))
 	check.Equal(t, "index", int32(1), inc.Pods[0].Index)
-	check.Equal(t, "protection of a pod that leaves", (*Protection)(nil), s.plan().Protect)
+	check.Equal(t, "protection of a pod that leaves", []string{"0"}, s.plan().Protect.Except)
+	s.UnprotectedIndexes = []string{"0"}
 	s.after(time.Hour).decide()
-	check.Equal(t, "protection of one that leaves for an hour", []string{"1"}, s.plan().Protect.Except)
+	check.Equal(t, "protection of one that leaves, after an hour", []string{"0", "1"}, s.plan().Protect.Except)
 }

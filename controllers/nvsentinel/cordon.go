@@ -56,14 +56,15 @@ func Cordons(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && node.Annotations[AnnotationCordoned] == valueTrue && node.Annotations[AnnotationCordonedBefore] != valueTrue
 }
 
-// Leaving are since when the pods are to leave a node that its DrainRequests name, by namespace and name. A request is for no pods that were created after it.
-func (r *Requests) Leaving(ctx context.Context, node string) (map[client.ObjectKey]time.Time, error) {
+// Leaving are the pods that the DrainRequests for a node name, by namespace and name, and when each of these requests was created. A request is for no pods that were created after
+// it.
+func (r *Requests) Leaving(ctx context.Context, node string) (map[client.ObjectKey][]time.Time, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(DrainRequests.GroupVersion().WithKind(DrainRequests.Kind + "List"))
 	if err := r.Reader.List(ctx, list, client.MatchingFields{indexNode: node}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list DrainRequests: %w", err)
 	}
-	leaving := map[client.ObjectKey]time.Time{}
+	leaving := map[client.ObjectKey][]time.Time{}
 	for i := range list.Items {
 		request := &drainRequest{}
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, request) != nil {
@@ -71,16 +72,10 @@ func (r *Requests) Leaving(ctx context.Context, node string) (map[client.ObjectK
 		}
 		for namespace, pods := range request.Spec.PodsToDrain {
 			for _, pod := range pods {
-				note(leaving, client.ObjectKey{Namespace: namespace, Name: pod}, request.CreationTimestamp.Time)
+				key := client.ObjectKey{Namespace: namespace, Name: pod}
+				leaving[key] = append(leaving[key], request.CreationTimestamp.Time)
 			}
 		}
 	}
 	return leaving, nil
-}
-
-// note keeps the later of two times: a pod that was created after the first request may be one of the second.
-func note(times map[client.ObjectKey]time.Time, pod client.ObjectKey, at time.Time) {
-	if at.After(times[pod]) {
-		times[pod] = at
-	}
 }

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // DrainRequests is what node-drainer creates.
@@ -38,6 +40,8 @@ const (
 	ConditionDrainComplete = "DrainComplete"
 	// asksEvery is how often evictions that were refused are asked for again, as kubectl drain does.
 	asksEvery = 5 * time.Second
+	// protectsWithin is how long the manager has to protect a rank that a request names, and that stayed on the node before.
+	protectsWithin = 5 * time.Second
 	// evictsWithin is how long one eviction may take. Where the API server has yet to see what a budget allows, it has clients try again, ten times and after 10 s each.
 	evictsWithin = 3 * time.Second
 	// requestsAtOnce are carried out side by side.
@@ -141,6 +145,8 @@ func (d *Drainer) drainPod(ctx context.Context, key client.ObjectKey, r *drainRe
 		return true, fmt.Errorf("get pod %s: %w", key, err)
 	case hasLeft(pod, r, d.Clock.Now()):
 		return false, nil
+	case pod.Labels[v1alpha1.LabelJob] != "" && d.Clock.Since(r.CreationTimestamp.Time) < protectsWithin:
+		return true, nil
 	}
 	return true, d.evict(ctx, pod)
 }

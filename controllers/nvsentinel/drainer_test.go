@@ -17,11 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
 
@@ -147,6 +149,21 @@ func TestADrainRequestThatIsComplete(t *testing.T) {
 	}
 	c.reconciles()
 	check.Equal(t, "evicted", 0, len(c.evicted))
+}
+
+// The manager has time to protect the ranks that a request names: they are asked for a moment later than other pods.
+func TestADrainRequestLetsRanksBeProtected(t *testing.T) {
+	rank := podOn("n1", "llm-1-worker-3", "1")
+	rank.Labels = map[string]string{v1alpha1.LabelJob: "llm"}
+	c := newCluster(t, rank, podOn("n1", "notebook", "2"))
+	now := clocktesting.NewFakePassiveClock(time.Time{}.Add(protectsWithin - 1)) // the request was created at the beginning of time
+	c.drainer.Clock = now
+	_, again := c.reconciles()
+	check.Equal(t, "evicted", []string{"notebook 2"}, c.evicted)
+	check.Equal(t, "looks again", true, again)
+	now.SetTime(time.Time{}.Add(protectsWithin))
+	c.reconciles()
+	check.Equal(t, "evicted later", []string{"notebook 2", "llm-1-worker-3 1"}, c.evicted)
 }
 
 // A request without pods is complete.

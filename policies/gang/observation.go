@@ -359,14 +359,14 @@ func (p *Pod) Searches() bool { return p.Node == "" && !p.Gated && p.Unschedulab
 // IsIll reports whether a pod has a signal of this weight.
 func (p *Pod) IsIll(failed bool) bool { return p.SignalOf(failed).Name != "" }
 
-// Leaves reports whether a pod is to leave its node, which is cordoned, and since when; that is zero where it is not known.
+// Leaves reports whether a pod is to leave its node, which is cordoned, and since when; that is zero where it is not known. Of one that stays it returns since
+// when its node is cordoned.
 func (o *Observation) Leaves(p *Pod) (since time.Time, leaves bool) {
 	n := o.Nodes[p.Node]
-	if !n.Unschedulable || n.Leaving == nil {
-		return n.CordonedSince, n.Unschedulable
+	if since, named := n.Leaving[p.UID]; named {
+		return since, n.Unschedulable
 	}
-	since, leaves = n.Leaving[p.UID]
-	return since, leaves
+	return n.CordonedSince, n.Unschedulable && n.Leaving == nil
 }
 
 // IsCordoned reports whether a rule is for the cordon of a pod's node.

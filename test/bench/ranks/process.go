@@ -10,11 +10,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"time"
 )
 
 // variable tells a process that it is to run supervisors.
 const variable = "LOCKSTEP_BENCH_RANKS"
+
+// collectorPercent is how much of the memory in use may be added before the garbage collector runs.
+const collectorPercent = 1000
 
 // Gang is what the supervisors are told on their standard input before anything else.
 type Gang struct {
@@ -143,6 +147,8 @@ func Main() {
 	if os.Getenv(variable) == "" {
 		return
 	}
+	// In a cluster each supervisor is a process of its own, on a machine of its own. In one process the collector looks at all of them, on the manager's cores.
+	debug.SetGCPercent(collectorPercent)
 	if err := serve(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "supervisors:", err)
 		os.Exit(1)

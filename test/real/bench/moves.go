@@ -55,7 +55,7 @@ const (
 // manyMayBeIll keeps the breaker closed: a link of each gang degrades, one after the other.
 const manyMayBeIll = `{"spec": {"breaker": {"job": {"percent": 100}, "hyperNode": {"percent": 100}}}}`
 
-// callers move one rank, one rank, twice all ranks of a node, and one of them. Each takes another node: that of rank 0, or the one beside it with the most ranks.
+// callers move one rank, one rank, all ranks of a node, one of them, and again all. Each takes another node: that of rank 0, or the one beside it with the most ranks.
 func (b *bench) callers(states map[string]*dcgmsim.State) []caller {
 	last := func(pods map[int]corev1.Pod, node string) []int { all := on(pods, node); return all[len(all)-1:] }
 	return []caller{{
@@ -86,19 +86,19 @@ func (b *bench) callers(states map[string]*dcgmsim.State) []caller {
 			return func(ctx context.Context) error { return b.ground.Uncordon(ctx, node) }, err
 		},
 	}, {
-		name:  "a DrainRequest of NVSentinel",
-		ranks: func(pods map[int]corev1.Pod, nodes []string) []int { return on(pods, nodes[1]) },
-		asks: func(ctx context.Context, _ *real.Training, _ int, pod corev1.Pod) (func(context.Context) error, error) {
-			node := pod.Spec.NodeName
-			err := b.ground.DrainByRequest(ctx, node, metav1.NamespaceDefault)
-			return func(ctx context.Context) error { return b.ground.ReleaseFromQuarantine(ctx, node) }, err
-		},
-	}, {
 		name:  "a partial DrainRequest",
 		ranks: func(pods map[int]corev1.Pod, nodes []string) []int { return last(pods, nodes[1]) },
 		asks: func(ctx context.Context, _ *real.Training, _ int, pod corev1.Pod) (func(context.Context) error, error) {
 			node := pod.Spec.NodeName
 			err := b.ground.DrainByRequest(ctx, node, metav1.NamespaceDefault, pod.Name)
+			return func(ctx context.Context) error { return b.ground.ReleaseFromQuarantine(ctx, node) }, err
+		},
+	}, {
+		name:  "a DrainRequest of NVSentinel",
+		ranks: func(pods map[int]corev1.Pod, nodes []string) []int { return on(pods, nodes[1]) },
+		asks: func(ctx context.Context, _ *real.Training, _ int, pod corev1.Pod) (func(context.Context) error, error) {
+			node := pod.Spec.NodeName
+			err := b.ground.DrainByRequest(ctx, node, metav1.NamespaceDefault)
 			return func(ctx context.Context) error { return b.ground.ReleaseFromQuarantine(ctx, node) }, err
 		},
 	}}
