@@ -8,8 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
@@ -160,22 +159,32 @@ func (t *takeOverBench) lose(ctx context.Context, i int) error {
 	return err
 }
 
-// succeed makes the next pods of the lost names once these are gone, as Volcano does.
+// succeed makes the next pods of the lost names once these are gone, as Volcano does, which watches pods.
 func (t *takeOverBench) succeed(ctx context.Context, lost []int) error {
+	ctx, cancel := context.WithTimeout(ctx, t.limit())
+	defer cancel()
 	return parallel(len(lost), func(i int) error {
 		pod := t.pods[lost[i]].DeepCopy()
-		return wait.PollUntilContextTimeout(ctx, glance, t.limit(), true, func(ctx context.Context) (bool, error) {
-			err := t.cluster.Client().Create(ctx, pod)
-			return err == nil, ignoreExists(err)
-		})
+		if err := t.awaitGone(ctx, pod); err != nil {
+			return err
+		}
+		return t.cluster.Client().Create(ctx, pod)
 	})
 }
 
-func ignoreExists(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+// awaitGone waits until the pod that has a pod's name is gone.
+func (t *takeOverBench) awaitGone(ctx context.Context, pod *corev1.Pod) error {
+	watched, err := t.cluster.Client().Watch(ctx, &corev1.PodList{}, client.InNamespace(pod.Namespace), client.MatchingFields{"metadata.name": pod.Name})
+	if err != nil {
+		return fmt.Errorf("watch pod %s: %w", pod.Name, err)
 	}
-	return err
+	defer watched.Stop()
+	for e := range watched.ResultChan() {
+		if e.Type == apiwatch.Deleted {
+			return nil
+		}
+	}
+	return fmt.Errorf("the watch of pod %s ended before it was gone", pod.Name)
 }
 
 // until are the manager's writes after a mark and before a time, without those of Events.
