@@ -106,9 +106,7 @@ func isNotRead(key, _ string) bool {
 func trimNode(obj any) (any, error) {
 	if node, ok := obj.(*corev1.Node); ok {
 		node.ManagedFields = nil
-		maps.DeleteFunc(node.Annotations, func(key, _ string) bool {
-			return key != nvsentinel.AnnotationCordoned && key != nvsentinel.AnnotationCordonedBefore
-		})
+		maps.DeleteFunc(node.Annotations, func(key, _ string) bool { return !slices.Contains(nvsentinel.Annotations, key) })
 		node.Status.Images, node.Status.VolumesAttached, node.Status.VolumesInUse = nil, nil, nil
 	}
 	return obj, nil

@@ -87,10 +87,11 @@ func (j job) drainWaitsUntil(p *gang.Pod, tasks []string) time.Time {
 }
 
 // isLeftToDrain reports whether a drain may wait for a pod that is to be deleted. kubectl asks for evictions by name: had Volcano made the next pod of that name meanwhile, the
-// drain would evict that one from its node, or wait until it may.
+// drain would evict that one from its node, or wait until it may. Of a pod that is not to leave its node that is not expected.
 func (j job) isLeftToDrain(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 	n := j.Nodes[p.Node]
-	return !p.Deleting && !p.SpareLabel && n.Unschedulable && n.Ready && slices.Contains(j.ProtectedTasks, p.Task) && j.over(s, p)
+	_, leaves := j.Leaves(p)
+	return leaves && !p.Deleting && !p.SpareLabel && n.Ready && slices.Contains(j.ProtectedTasks, p.Task) && j.over(s, p)
 }
 
 // evictedBy is by when a drain will have evicted a pod that it waits for; zero where it may not yet.

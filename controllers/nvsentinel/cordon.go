@@ -14,13 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AnnotationCordoned and AnnotationCordonedBefore are what fault-quarantine has on a node that it has cordoned, by the update that cordons it, and that somebody else had cordoned
-// before (NVSentinel, fault-quarantine/pkg/common). Their value is valueTrue.
+// What fault-quarantine has on a node (NVSentinel, fault-quarantine/pkg/common).
 const (
-	AnnotationCordoned       = "quarantineHealthEventIsCordoned"
-	AnnotationCordonedBefore = "quarantineHealthEventCordonPreExisting"
+	// AnnotationCordoned is on one that it has cordoned, with valueTrue, by the update that cordons it; or would have cordoned, in a dry run.
+	AnnotationCordoned = "quarantineHealthEventIsCordoned"
+	// annotationCordonedBefore is on one that somebody else had cordoned before, with valueTrue, and annotationDryRun on one that it has not cordoned.
+	annotationCordonedBefore = "quarantineHealthEventCordonPreExisting"
+	annotationDryRun         = "quarantineHealthEventDryRun"
 	valueTrue                = "True"
 )
+
+// Annotations are those of a node that Cordons reads.
+var Annotations = []string{AnnotationCordoned, annotationCordonedBefore, annotationDryRun}
 
 // indexNode are the DrainRequests for a node.
 const indexNode = "spec.nodeName"
@@ -53,7 +58,8 @@ func NodeOf(request client.Object) string {
 
 // Cordons reports whether NVSentinel alone has cordoned a node: its DrainRequests say which pods leave it.
 func Cordons(node *corev1.Node) bool {
-	return node.Spec.Unschedulable && node.Annotations[AnnotationCordoned] == valueTrue && node.Annotations[AnnotationCordonedBefore] != valueTrue
+	return node.Spec.Unschedulable && node.Annotations[AnnotationCordoned] == valueTrue && node.Annotations[annotationCordonedBefore] != valueTrue &&
+		node.Annotations[annotationDryRun] == ""
 }
 
 // Leaving are the pods that the DrainRequests for a node name, by namespace and name, and when each of these requests was created. A request is for no pods that were created after

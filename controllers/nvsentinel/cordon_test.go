@@ -71,7 +71,8 @@ func TestCordons(t *testing.T) {
 	}{
 		"by NVSentinel":                       {true, quarantined, true},
 		"by others":                           {true, nil, false},
-		"by others, then by NVSentinel":       {true, map[string]string{AnnotationCordoned: "True", AnnotationCordonedBefore: "True"}, false},
+		"by others, then by NVSentinel":       {true, map[string]string{AnnotationCordoned: "True", annotationCordonedBefore: "True"}, false},
+		"by others, in a dry run":             {true, map[string]string{AnnotationCordoned: "True", annotationDryRun: "True"}, false},
 		"uncordoned, with a late annotation":  {false, quarantined, false},
 		"tainted by NVSentinel, not cordoned": {false, nil, false},
 	} {

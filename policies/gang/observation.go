@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -364,7 +365,7 @@ func (p *Pod) IsIll(failed bool) bool { return p.SignalOf(failed).Name != "" }
 func (o *Observation) Leaves(p *Pod) (since time.Time, leaves bool) {
 	n := o.Nodes[p.Node]
 	if since, named := n.Leaving[p.UID]; named {
-		return since, n.Unschedulable
+		return instant.Latest(since, n.CordonedSince), n.Unschedulable
 	}
 	return n.CordonedSince, n.Unschedulable && n.Leaving == nil
 }

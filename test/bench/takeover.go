@@ -179,6 +179,9 @@ func (t *takeOverBench) awaitGone(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("watch pod %s: %w", pod.Name, err)
 	}
 	defer watched.Stop()
+	if err := t.cluster.Client().Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{}); err != nil {
+		return client.IgnoreNotFound(err) // it is gone already
+	}
 	for e := range watched.ResultChan() {
 		if e.Type == apiwatch.Deleted {
 			return nil

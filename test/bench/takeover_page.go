@@ -51,7 +51,7 @@ func (r *takeOverResults) perStream() int {
 func renderTakeOver(r *results, v readme.Versions) string {
 	p := &page{limits: readLimits()}
 	p.line("Kubernetes %s: gangs with %d ranks on a node, and %d spares. Volcano and kubelets are played. %d nodes are deleted in turn, rank 0's first. Then the", v.Kubernetes, fleetGPUs, takeOverSpares, takeOverLosses)
-	p.line("manager is killed, and starts again. No pod is made or bound before all ranks run. All supervisors are one process, with a connection each.")
+	p.line("manager is killed, and starts again. No pod is made or bound before all ranks run. All supervisors are one process that rarely collects garbage, with a connection each.")
 	p.line("")
 	p.line("|ranks|node deleted → all run|worst|goal|growth|status writes|goal|manager's processor|supervisors'|memory of a stream|all connected after|after the manager was killed|")
 	p.line("|---:|---:|---:|---|---:|---:|---|---:|---:|---:|---:|---:|")
