@@ -3,6 +3,7 @@
 package health
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,16 +13,22 @@ import (
 // were some, has lost the driver (nv-hostengine starts without one): it is as good as silent,
 // for GPUs do not leave all at once.
 func (p *poll) reach() {
-	gpus := 0
+	gpus, before := 0, 0
 	for e, values := range p.sample.Values {
 		switch e.Kind {
 		case KindGPU:
 			gpus++
+			if _, was := p.prev.expected[e]; was {
+				before++
+			}
 			p.lookAtGPU(e.ID, values)
 		case KindNIC:
 			_, isPort := values[FieldPortState]
 			p.ports = p.ports || isPort
 		}
+	}
+	if p.sample.Reachable && gpus > 0 && before == 0 {
+		p.forgetGPUs()
 	}
 	p.dcgm = p.sample.Reachable && (gpus > 0 || !p.expects(KindGPU))
 	p.next.unreadable++
@@ -35,6 +42,22 @@ func (p *poll) reach() {
 	if p.ports {
 		p.next.portsTime = p.sample.Time
 	}
+}
+
+// forgetGPUs forgets the GPUs that were there, their links, and what was wrong with them. Others are there now, and none of them: another machine has the node's name, or all were
+// replaced.
+func (p *poll) forgetGPUs() {
+	ofGPU := func(e Entity) bool { _, is := gpuOf(e); return is }
+	p.prev.Faults, p.prev.tracks = without(p.prev.Faults, ofGPU), without(p.prev.tracks, ofGPU)
+	p.next.tracks, p.next.xids = without(p.next.tracks, ofGPU), without(p.next.xids, ofGPU)
+	p.next.expected, p.next.up = without(p.next.expected, ofGPU), without(p.next.up, ofGPU)
+}
+
+// without is a map without some of its keys.
+func without[K comparable, V any](m map[K]V, drop func(K) bool) map[K]V {
+	next := cloned(m)
+	maps.DeleteFunc(next, func(k K, _ V) bool { return drop(k) })
+	return next
 }
 
 // lookAtGPU notes the GPUs of whose links nothing can be said.
