@@ -118,3 +118,27 @@ func TestAcknowledgedIsNoLongerExpected(t *testing.T) {
 	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
 	n.polls(5).want(t, "a new agent")
 }
+
+// The same where the agent learns of the acknowledgement as it starts, as after a repair for which its node was off.
+func TestAcknowledgedWhileNoAgentRan(t *testing.T) {
+	n := newNode().poll()
+	n.unplug(gpu0).unplug(link0).unplug(aPort).polls(3)
+	n.state = Acknowledge(Restore(Reports(n.state), Source(n.state, ""), nil), n.Time)
+	n.reboot().polls(30).want(t, "after it")
+	if diff := cmp.Diff([]string{"gpu/GPU-1", "nic/mlx5_1/1"}, Source(n.state, "").Expected); diff != "" {
+		t.Errorf("expected (-want +got):\n%s", diff)
+	}
+}
+
+// Another machine has taken the name of a node, or all GPUs were replaced: what was known of the GPUs before is not of these, and what else was known of the node stays.
+func TestOtherGPUs(t *testing.T) {
+	gpuX := Entity{KindGPU, "GPU-x"}
+	n := newNode().xid(gpu0, 79).set(aPort, FieldPortState, 1).polls(30)
+	n.want(t, "before", "gpu/GPU-0 XID79 Failed", "nic/mlx5_0/1 IBPortDown Failed")
+	n.state = Restore(Reports(n.state), Source(n.state, ""), nil)
+	n.unplug(gpu0).unplug(gpu1).unplug(link0).plug(gpuX).reboot().polls(30).want(t, "of the machine before", "nic/mlx5_0/1 IBPortDown Failed")
+	if diff := cmp.Diff([]string{"gpu/GPU-x", "nic/mlx5_0/1", "nic/mlx5_1/1"}, Source(n.state, "").Expected); diff != "" {
+		t.Errorf("expected (-want +got):\n%s", diff)
+	}
+	n.plug(gpu1).poll().unplug(gpuX).polls(30).want(t, "one of them stayed", "gpu/GPU-x GPULost Failed", "nic/mlx5_0/1 IBPortDown Failed")
+}

@@ -178,6 +178,8 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		BootID: source.BootID, DriverID: source.DriverID, EngineVersion: source.Version,
 		Faults: map[Entity]map[string]Fault{}, expected: map[Entity]int{}, up: map[Entity]bool{},
 	}
+	var missing []Entity
+	rows := Default()
 	for _, r := range reports {
 		e, ok := parseEntity(r.Entity)
 		if !ok || source.Name != "" && r.Source != source.Name {
@@ -189,6 +191,9 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		if e.Kind == KindGPU {
 			s.expected[e] = 0
 		}
+		if row, known := rows.rowOf(faultKey{e, r.Signal}); known && row.what.isMissing() {
+			missing = append(missing, e)
+		}
 	}
 	for _, e := range append(unfolded(source.Expected), seen...) {
 		switch e.Kind {
@@ -199,6 +204,9 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		case KindNIC:
 			s.expected[e], s.up[e] = 0, true
 		}
+	}
+	for _, e := range missing { // so that an acknowledgement forgets it
+		s.expected[e] = 1
 	}
 	if source.State == v1alpha1.HealthUnknown {
 		s.Unknown = source.Message
