@@ -32,10 +32,22 @@ func Attribute(reports, before []v1alpha1.HealthReport, holders map[string][]str
 			}
 			continue
 		}
-		r.Pods = holders[gpu]
+		r.Pods = holding(holders, gpu)
 		r.Unused = len(r.Pods) == 0
 	}
 	return out
+}
+
+// holding are the pods that hold a GPU, or replicas of it: NVIDIA's device plugin names those of a GPU that pods share in time GPU-UUID::0 and so on.
+func holding(holders map[string][]string, gpu string) []string {
+	pods := slices.Clone(holders[gpu])
+	for device, of := range holders {
+		if uuid, _, replica := strings.Cut(device, "::"); replica && uuid == gpu {
+			pods = append(pods, of...)
+		}
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods)
 }
 
 // Spinning are the pods whose GPUs all spin, and are held by no other pod, with since when the last of them does.

@@ -11,7 +11,7 @@ import (
 )
 
 func TestAttribute(t *testing.T) {
-	holders := map[string][]string{"GPU-a": {"research/one"}}
+	holders := map[string][]string{"GPU-a": {"research/one"}, "GPU-s::0": {"research/two"}, "GPU-s::1": {"research/one", "research/two"}}
 	report := func(entity string, pods ...string) v1alpha1.HealthReport {
 		return v1alpha1.HealthReport{Source: "dcgm", Entity: entity, Signal: "S", State: v1alpha1.HealthStateFailed, Pods: pods}
 	}
@@ -23,6 +23,7 @@ func TestAttribute(t *testing.T) {
 	}{
 		"a GPU that a pod holds":         {report: report("gpu/GPU-a"), want: report("gpu/GPU-a", "research/one")},
 		"a link of it":                   {report: report("nvlink/GPU-a/3"), want: report("nvlink/GPU-a/3", "research/one")},
+		"one that pods share":            {report: report("gpu/GPU-s"), want: report("gpu/GPU-s", "research/one", "research/two")},
 		"a GPU that nobody holds":        {report: report("gpu/GPU-b"), want: unused(report("gpu/GPU-b"))},
 		"a switch, which all use":        {report: report("switch/0"), want: report("switch/0")},
 		"the node":                       {report: report("node"), want: report("node")},
