@@ -45,7 +45,8 @@ func (r *Reporter) Begin(ctx context.Context, now time.Time, state health.State)
 			state = health.Restore(own.Reports, own.Sources[0], state.Expected())
 		}
 	}
-	if acknowledged != nil {
+	// One of a clock that is ahead counts once its time has come: until then it would hide what is new.
+	if acknowledged != nil && !acknowledged.After(now) {
 		state = health.Acknowledge(state, acknowledged.Time)
 	}
 	return state, nil

@@ -68,3 +68,30 @@ func TestRestartHealsNothing(t *testing.T) {
 		t.Errorf("published %+v: want its own fault, and who holds the GPU", r.published)
 	}
 }
+
+// An acknowledgement by a clock that is ahead hides nothing that happens before its time.
+func TestAcknowledgementAheadOfItsTime(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	published := &v1alpha1.NodeHealth{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Spec:       v1alpha1.NodeHealthSpec{AcknowledgedTime: new(metav1.NewTime(t0.Add(10 * time.Minute)))},
+		Status: v1alpha1.NodeHealthStatus{
+			Sources: []v1alpha1.HealthSource{{Name: health.SourceName, State: v1alpha1.HealthHealthy}},
+			Reports: []v1alpha1.HealthReport{{Source: health.SourceName, Entity: "gpu/GPU-a", Signal: "XID79", State: v1alpha1.HealthStateFailed, Since: metav1.NewTime(t0)}},
+		},
+	}
+	r := &Reporter{Publisher: &Publisher{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(published).Build(), Node: "n1", Source: health.SourceName}}
+	state := health.State{}
+	for after, faults := range []int{1, 1, 0} {
+		var err error
+		if state, err = r.Begin(t.Context(), t0.Add(time.Duration(after)*5*time.Minute), state); err != nil {
+			t.Fatal(err)
+		}
+		if len(state.Faults) != faults {
+			t.Errorf("after %d times 5 minutes there are %d faults, and not %d", after, len(state.Faults), faults)
+		}
+	}
+}
