@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
 // writers is how many nodes of one payload are written side by side.
@@ -105,6 +107,23 @@ func (r *Receiver) place(ctx context.Context, c *Change) (node string, err error
 			c.Report.Pods = []string{c.Pod}
 		}
 		return name, err
+	}
+	if c.Ends != nil {
+		return r.outlived(ctx, c.Nodes)
+	}
+	return "", nil
+}
+
+// outlived is the first of some names whose NodeHealth is there, and empty where none is. One in quarantine outlives its Node object, and an alert that is over is not told again.
+func (r *Receiver) outlived(ctx context.Context, names []string) (string, error) {
+	for _, name := range names {
+		err := r.Cluster.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.NodeHealth{})
+		if err == nil {
+			return name, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return "", fmt.Errorf("get the NodeHealth of node %s: %w", name, err)
+		}
 	}
 	return "", nil
 }

@@ -93,6 +93,26 @@ func TestOneBadAlertKeepsNoOtherOut(t *testing.T) {
 	}
 }
 
+// An alert ends while the Node object of its node is deleted. Alertmanager does not tell that again.
+func TestAnAlertEndsWhileItsNodeIsGone(t *testing.T) {
+	n1 := node("n1")
+	w := newWorld(t, n1)
+	w.post(payloadJSON(alertOf(firing, "n1", "GPU-a", "A"), alertOf(firing, "n1", "GPU-b", "B")))
+	if err := w.Delete(t.Context(), n1); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{"n1", "n2"} {
+		w.post(payloadJSON(alertOf(resolved, gone, "GPU-a", "A")))
+	}
+	w.post(payloadJSON(alertOf(firing, "n1", "GPU-c", "C")))
+	if got := w.entries(t, "n1"); got != "gpu/GPU-b B Degraded" {
+		t.Errorf("n1 has %q", got)
+	}
+	if w.writes["n2"] > 0 {
+		t.Error("a node that never was is written")
+	}
+}
+
 func TestAFloodIsOneWriteForEachNode(t *testing.T) {
 	var objects []client.Object
 	var fires, ends []string
