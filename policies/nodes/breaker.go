@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
 const (
@@ -36,8 +37,9 @@ func (t *triage) admit() map[string]bool {
 		}
 	}
 	for _, h := range t.Gone {
-		if h.Status.Verdict != nil {
-			b.count(h.Name, h.Status.Verdict, 1)
+		if v := h.Status.Verdict; v != nil && !t.countsElsewhere(h.Name, v) {
+			b.known[h.Name] = b.scopesIn(t.Topology.Around(h.Name))
+			b.count(h.Name, v, 1)
 		}
 	}
 	slices.SortFunc(waiting, func(x, y string) int {
@@ -48,6 +50,16 @@ func (t *triage) admit() map[string]bool {
 		fresh[name] = b.pass(name, t.verdicts[name])
 	}
 	return fresh
+}
+
+// countsElsewhere reports whether what a node that is gone was admitted for counts for the name that its machine has now.
+func (t *triage) countsElsewhere(gone string, was *v1alpha1.HealthVerdict) bool {
+	for _, v := range t.verdicts {
+		if v.FormerNode == gone && v.AdmittedTime.Equal(was.AdmittedTime) {
+			return true
+		}
+	}
+	return false
 }
 
 // waits reports whether a node is ill and has to pass the breaker. One that failed while
@@ -115,11 +127,15 @@ func (b *breaker) scopes(node string) []scope {
 	if known, ok := b.known[node]; ok {
 		return known
 	}
+	b.known[node] = b.scopesIn(b.Topology.Containing(node))
+	return b.known[node]
+}
+
+func (b *breaker) scopesIn(around []topology.HyperNode) []scope {
 	out := []scope{{scopeCluster, b.Nodes, b.policy.Cluster}}
-	for _, h := range b.Topology.Containing(node) {
+	for _, h := range around {
 		out = append(out, scope{scopeHyperNode + h.Name, len(h.Nodes), b.policy.HyperNode})
 	}
-	b.known[node] = out
 	return out
 }
 

@@ -195,6 +195,24 @@ func TestNodesThatAreGoneCount(t *testing.T) {
 	check.Equal(t, "an hour later", []int{0}, s.of(quarantinedNode))
 }
 
+// A node that is deleted counts in the HyperNodes that held it, which no longer list it.
+func TestNodesThatAreGoneCountInTheirHyperNodes(t *testing.T) {
+	s := newFleet(t)
+	s.report(failing, 0, 1)
+	s.pass(0)
+	s.Gone, s.Healths = s.Healths[:2:2], s.Healths[2:]
+	rack := topology.HyperNode{Name: "rack-0", Tier: 1}
+	for i := 2; i < 8; i++ {
+		rack.Nodes = append(rack.Nodes, fleetNode(i))
+	}
+	before := s.Topology
+	s.Topology = topology.New([]topology.HyperNode{rack})
+	s.Topology.Remember(before)
+	s.report(failing, 0)
+	s.pass(time.Minute)
+	check.Equal(t, "held back by", "hypernode/rack-0", s.verdict(0).HeldBackBy)
+}
+
 // To turn the quarantine on must not take at once all nodes that have failed meanwhile.
 func TestQuarantineThatIsTurnedOn(t *testing.T) {
 	s := newFleet(t)

@@ -219,3 +219,13 @@ func TestMachineOf(t *testing.T) {
 		check.Equal(t, "machine", want, MachineOf(&node))
 	}
 }
+
+// A machine that joins under another name counts once in the breaker.
+func TestARenamedMachineCountsOnce(t *testing.T) {
+	s := renamed(t)
+	s.Nodes = 10
+	s.pass(time.Minute)
+	s.report(failing, 20)
+	s.pass(time.Minute)
+	check.Equal(t, "held back by", "", s.verdict(20).HeldBackBy)
+}
