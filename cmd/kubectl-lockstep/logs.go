@@ -96,7 +96,7 @@ func (l *logging) run(ctx context.Context, c *cluster, args []string) error {
 		return fmt.Errorf("TrainingJob %s has no pods: `kubectl lockstep why %s` says why", job.Name, job.Name)
 	}
 	var ranks []gang.Rank
-	gang.EachRank(job, func(r gang.Rank) { ranks = append(ranks, r) })
+	gang.EachRank(gang.Effective(job, &job.Status), func(r gang.Rank) { ranks = append(ranks, r) })
 	if !l.all {
 		if len(ranks) > 1 {
 			fmt.Fprintf(l.ErrOut, "TrainingJob %s has %d ranks: this is %s; --all prints all.\n", job.Name, len(ranks), why.Name(ranks[0]))

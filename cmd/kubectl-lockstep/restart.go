@@ -56,7 +56,7 @@ refuses, or they do not come back.`,
 		case task != "" && !slices.ContainsFunc(job.Spec.Tasks, func(t v1alpha1.Task) bool { return t.Name == task }):
 			return nil, fmt.Errorf("--task: TrainingJob %s has no task %q", job.Name, task)
 		case task != "":
-			r.Action, ranks = "RestartTask", []gang.Rank{{Task: task}}
+			r.Action, ranks = "RestartTask", []gang.Rank{firstOf(job, task)}
 		case partitions && !named:
 			return nil, errors.New("--partition: name a rank of each partition that is to be restarted, such as worker-0")
 		case partitions:
@@ -72,6 +72,18 @@ refuses, or they do not come back.`,
 	c.Flags().BoolVar(&r.force, "force", false, "restart ranks that are well even while another waits for a node")
 	c.Flags().BoolVar(&partitions, "partition", false, "restart the partitions that the ranks are in")
 	return c
+}
+
+// firstOf is the first rank of a task that may be run again, which one that has succeeded is not; its first one where all have.
+func firstOf(job *v1alpha1.TrainingJob, task string) gang.Rank {
+	first := gang.Rank{Task: task, Index: -1}
+	gang.EachRank(job, func(r gang.Rank) {
+		if r.Task == task && first.Index < 0 && !gang.IsCompleted(&job.Status, r) {
+			first = r
+		}
+	})
+	first.Index = max(0, first.Index)
+	return first
 }
 
 func newMigrate(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags) *cobra.Command {

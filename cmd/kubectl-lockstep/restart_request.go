@@ -80,6 +80,9 @@ func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericc
 	var ranks []gang.Rank
 	for _, name := range args[1:] {
 		sub, err := why.Find(job, name)
+		if err == nil {
+			err = isPresent(job, sub)
+		}
 		if err != nil {
 			return err
 		}
@@ -281,11 +284,19 @@ func ranksOn(job *v1alpha1.TrainingJob, node string) []gang.Rank {
 	return out
 }
 
+// isPresent returns an error for a pod of another attempt than the job's: what was seen of it says nothing of the pod that its rank has now.
+func isPresent(job *v1alpha1.TrainingJob, sub why.Subject) error {
+	if now := max(1, job.Status.Attempt); sub.Attempt != now {
+		return fmt.Errorf("pod %s is of attempt %d, and TrainingJob %s is in attempt %d: its rank is %s", sub.Pod, sub.Attempt, job.Name, now, why.Name(sub.Rank))
+	}
+	return nil
+}
+
 // follow prints which incident carries the request out, and with --wait how that ends.
 func (r *restartRequest) follow(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	timeout := min(r.timeout, answerTimeout)
 	job, err := r.await(ctx, c, name, timeout, func(job *v1alpha1.TrainingJob) bool { return answered(job, r.ID) })
-	if wait.Interrupted(err) {
+	if ctx.Err() == nil && wait.Interrupted(err) {
 		return fmt.Errorf("the manager has not answered for %s. The request stays, and is carried out once it does: `kubectl lockstep check` finds out whether the manager runs", timeout)
 	}
 	if err != nil {
@@ -321,7 +332,7 @@ func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster
 		return false
 	})
 	switch {
-	case wait.Interrupted(err):
+	case ctx.Err() == nil && wait.Interrupted(err):
 		return fmt.Errorf("it was not over after %s (--timeout): `kubectl lockstep timeline %s` shows how far it is", r.timeout, name)
 	case err != nil:
 		return err
@@ -339,11 +350,21 @@ func (r *restartRequest) awaitEnd(ctx context.Context, out io.Writer, c *cluster
 	return nil
 }
 
-// await reads a job until it is as wanted. The error is one of wait.Interrupted where that takes too long.
+// await reads a job until it is as wanted, also if the API server does not answer meanwhile. The error is one of wait.Interrupted where that takes too long, or the command is interrupted.
 func (r *restartRequest) await(ctx context.Context, c *cluster, name string, timeout time.Duration, wanted func(*v1alpha1.TrainingJob) bool) (job *v1alpha1.TrainingJob, err error) {
+	var unread error
 	err = wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(ctx context.Context) (bool, error) {
 		job, err = c.job(ctx, name)
-		return err == nil && wanted(job), err
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return false, err
+		}
+		if ctx.Err() == nil {
+			unread = err
+		}
+		return err == nil && wanted(job), nil
 	})
+	if wait.Interrupted(err) && unread != nil && ctx.Err() == nil {
+		err = unread
+	}
 	return job, err
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
+	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
 	"github.com/lockstep-dev/lockstep/test/check"
 )
@@ -47,6 +51,7 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 		"a rank":          {[]string{"restart", "llama", "worker-1", "--reason", "slow"}, asks(`"action":"RestartPod","id":"b","pods":[{"index":1,"task":"worker"}],"reason":"slow"`), ""},
 		"by its pod":      {[]string{"restart", "llama", "llama-1-worker-1", "worker-1"}, asks(`"action":"RestartPod","id":"b","pods":[{"index":1,"task":"worker"}]`), ""},
 		"a partition":     {[]string{"restart", "llama", "worker-3", "--partition"}, asks(`"action":"RestartPartition","id":"b","pods":[{"index":3,"task":"worker"}]`), ""},
+		"a pod before":    {[]string{"restart", "llama", "llama-2-worker-1"}, "", "pod llama-2-worker-1 is of attempt 2, and TrainingJob llama is in attempt 1: its rank is worker-1"},
 		"a task":          {[]string{"restart", "llama", "--task", "worker"}, asks(`"action":"RestartTask","id":"b","pods":[{"index":0,"task":"worker"}]`), ""},
 		"all":             {[]string{"restart", "llama"}, asks(`"id":"b"`), ""},
 		"a move":          {[]string{"migrate", "llama", "worker-0"}, asks(`"action":"MigratePod","id":"b","pods":[{"index":0,"task":"worker"}]`), ""},
@@ -79,6 +84,44 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of a task some ranks of which have succeeded, one that has not is named: the manager runs those that have no more.
+func TestATaskThatHasRanksLeft(t *testing.T) {
+	for completed, want := range map[string]int32{"": 0, "0": 1, "0-1,3": 2, "0-3": 0} {
+		job := requestedJob(func(j *v1alpha1.TrainingJob) {
+			j.Status.Tasks = []v1alpha1.TaskStatus{{Name: "worker", CompletedIndexes: completed}}
+		})
+		check.Equal(t, completed, gang.Rank{Task: "worker", Index: want}, firstOf(&job, "worker"))
+	}
+}
+
+// One answer that does not come ends no wait, and who interrupts it knows why it ended.
+func TestWaitOutlastsTheAPIServer(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	down := refusal(503, metav1.StatusReasonServiceUnavailable, "no endpoints")
+	s := &server{objects: map[string]any{theJobs + "/llama": down}}
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.APIServer = new(strings.TrimPrefix(s.serve(t, core, product), "--server="))
+	c, err := newCluster(flags)
+	check.Equal(t, "error", nil, err)
+	r := restartRequest{}
+	always := func(*v1alpha1.TrainingJob) bool { return true }
+	go func() {
+		for asked := false; !asked; time.Sleep(time.Millisecond) {
+			s.mu.Lock()
+			if asked = slices.Contains(s.asked, theJobs+"/llama"); asked {
+				s.objects[theJobs+"/llama"] = requestedJob()
+			}
+			s.mu.Unlock()
+		}
+	}()
+	_, err = r.await(t.Context(), c, "llama", time.Hour, always)
+	check.Equal(t, "once it is back", nil, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = r.follow(ctx, io.Discard, c, "llama")
+	check.Equal(t, "interrupted", true, errors.Is(err, context.Canceled))
 }
 
 // An older CRD has no such field: the API server answers with the job as it was.

@@ -70,14 +70,21 @@ func (o *stacksOptions) run(ctx context.Context, c *cluster, args []string) erro
 		return fmt.Errorf("TrainingJob %s has no supervisors, which would say it: set spec.supervisor", job.Name)
 	}
 	var asked []stacks.Of
-	gang.EachRank(job, func(r gang.Rank) { asked = append(asked, stacks.Of{Rank: r}) })
+	gang.EachRank(gang.Effective(job, &job.Status), func(r gang.Rank) {
+		if programOf(job, r) != "" {
+			asked = append(asked, stacks.Of{Rank: r})
+		}
+	})
 	if len(args) > 1 {
 		sub, err := why.Find(job, args[1])
 		if err != nil {
 			return err
 		}
 		if programOf(job, sub.Rank) == "" {
-			return fmt.Errorf("%s is a spare, which runs no program", args[1])
+			return fmt.Errorf("%s has no supervisor: it is a spare, or its task is independent", args[1])
+		}
+		if err := isPresent(job, sub); err != nil {
+			return err
 		}
 		asked = []stacks.Of{{Rank: sub.Rank}}
 	}
@@ -127,7 +134,7 @@ func (o *stacksOptions) printRAS(ctx context.Context, job *v1alpha1.TrainingJob,
 // programOf is the container of a rank that runs its program; empty for a spare.
 func programOf(job *v1alpha1.TrainingJob, r gang.Rank) string {
 	for i := range job.Spec.Tasks {
-		if t := &job.Spec.Tasks[i]; t.Name == r.Task {
+		if t := &job.Spec.Tasks[i]; t.Name == r.Task && !t.Independent {
 			return t.Template.Spec.Containers[0].Name
 		}
 	}

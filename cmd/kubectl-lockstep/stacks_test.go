@@ -68,7 +68,23 @@ func TestStacks(t *testing.T) {
 		},
 		"one that prints without end": {script: "exec cat /dev/zero", args: []string{"worker-0"}, want: "1 rank, worker 0: not known: it prints more than 1048576 bytes\n", err: noAnswer},
 		"no rank":                     {args: []string{"worker-7"}, err: `"worker-7" names no rank of TrainingJob llama: give one of worker-0 to worker-2, worker-spare-0, or the name of its pod`},
-		"a spare":                     {args: []string{"worker-spare-0"}, err: "worker-spare-0 is a spare, which runs no program"},
+		"a spare":                     {args: []string{"worker-spare-0"}, err: "worker-spare-0 has no supervisor: it is a spare, or its task is independent"},
+		"a pod of an attempt before": {
+			change: func(job *v1alpha1.TrainingJob) { job.Status.Attempt = 2 }, args: []string{"llama-1-worker-0"},
+			err: "pod llama-1-worker-0 is of attempt 1, and TrainingJob llama is in attempt 2: its rank is worker-0",
+		},
+		"ranks that were given up": {
+			change: func(job *v1alpha1.TrainingJob) {
+				job.Status.Tasks = []v1alpha1.TaskStatus{{Name: "worker", Shrunk: 1}}
+			},
+			script: `echo "pid 7 sh: stopped"`, want: "2 ranks, worker 0-1:\n  pid 7 sh: stopped\n\n",
+		},
+		"independent tasks": {
+			change: func(job *v1alpha1.TrainingJob) {
+				job.Spec.Tasks = append(job.Spec.Tasks, v1alpha1.Task{Name: "eval", Replicas: 2, Independent: true, Template: job.Spec.Tasks[0].Template})
+			},
+			script: `echo "pid 7 sh: stopped"`, want: "3 ranks, worker 0-2:\n  pid 7 sh: stopped\n\n",
+		},
 		"no supervisors": {
 			change: func(job *v1alpha1.TrainingJob) { job.Spec.Supervisor = nil },
 			err:    "TrainingJob llama has no supervisors, which would say it: set spec.supervisor",

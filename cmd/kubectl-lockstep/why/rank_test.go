@@ -270,6 +270,18 @@ func TestWhyThereIsNoPod(t *testing.T) {
 			"The rank is at incarnation 0, and the job in attempt 2. [status.tasks]",
 			"The incident that restarted it is not remembered any more: the status keeps the last 10 that are over. The manager's log has it, and events for about an hour. [status.incidents]", noEvents,
 		}},
+		"of an attempt before, and a spare has taken its rank over": {worker1, func(s *Snapshot) {
+			s.Job.Status.Attempt = 2
+			s.Job.Status.Tasks = append(s.Job.Status.Tasks, v1alpha1.TaskStatus{Name: "worker-spare"})
+			gang.TakeOver(&s.Job.Status, worker1.Rank, gang.SpareRank("worker", 0), "9")
+		}, []string{
+			none, "It was a pod of attempt 1, and the job is at attempt 2: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod llm-2-worker-spare-0 now. [status.attempt]",
+			"The rank is at incarnation 1, and the job in attempt 2. [status.tasks]",
+			"It was last restarted by no step (TakenOver): a spare took the rank over. [status.tasks]", noEvents,
+		}},
+		"another rank of its task has succeeded": {worker1, func(s *Snapshot) {
+			s.Job.Spec.Tasks[0].Independent, s.Job.Status.Tasks[0].CompletedIndexes = true, "0"
+		}, []string{none, noEvents}},
 		"there are fewer replicas": {worker1, func(s *Snapshot) { s.Job.Spec.Tasks[0].Replicas = 1 }, []string{
 			none, "Task worker has 1 replica now: Volcano deletes the pods of the highest indexes where they were more. [spec.tasks]", noEvents,
 		}},

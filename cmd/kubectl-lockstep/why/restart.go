@@ -27,7 +27,7 @@ func noPod(s *Snapshot, sub Subject) []Fact {
 		return append(out, over...)
 	case sub.Attempt < s.Job.Status.Attempt:
 		return append(out, told("status.attempt", "It was a pod of attempt %d, and the job is at attempt %d: all pods of an attempt go when its Volcano Job has ended or is deleted. The rank is pod %s now.",
-			sub.Attempt, s.Job.Status.Attempt, gang.PodName(s.Job, s.Job.Status.Attempt, sub.Rank))...)
+			sub.Attempt, s.Job.Status.Attempt, gang.PodNameOf(s.Job, &s.Job.Status, sub.Rank))...)
 	case len(gone) > 0:
 		return append(out, gone...)
 	}
@@ -47,7 +47,7 @@ func (s *Snapshot) tellNotWanted(r gang.Rank) []Fact {
 		return told("status.tasks", "A step ShrinkTask gave up the last %s of task %s, as long as nothing brings them back.", lines.Count(t.Shrunk, "rank"), g.name)
 	case r.Index >= g.size:
 		return told("spec.tasks", "Task %s has %s now: Volcano deletes the pods of the highest indexes where they were more.", g.name, lines.Count(g.size, "replica"))
-	case t != nil && t.CompletedIndexes != "" && g.task.Independent:
+	case g.task.Independent && gang.IsCompleted(&s.Job.Status, r):
 		return told("status.tasks", "Of its task these ranks have succeeded, and are not run again: %s.", t.CompletedIndexes)
 	}
 	return nil
