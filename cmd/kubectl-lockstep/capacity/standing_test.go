@@ -43,6 +43,10 @@ func TestElsewhere(t *testing.T) {
 	c.Nodes[1].Labels = map[string]string{"kind": "cpu"}
 	check.Equal(t, "nodes of workers", []string{"n2", "n7"}, Elsewhere(job, []string{"worker"}, []string{"n0"}, c, u))
 	check.Equal(t, "nodes of the launcher", []string{"n1"}, Elsewhere(job, []string{"launcher"}, []string{"n0"}, c, u))
+
+	job.Status.Placement = nil
+	job.Status.LeftHyperNodes = []v1alpha1.LeftHyperNode{{Name: "rack-a"}}
+	check.Equal(t, "nodes of a gang that has left its HyperNode", []string{"n8"}, Elsewhere(job, []string{"worker"}, nil, c, u))
 }
 
 // A node is free if it is for one of the tasks. Else what it is to all pods counts before what it is to those of one task, in any order of the tasks.
