@@ -178,8 +178,6 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		BootID: source.BootID, DriverID: source.DriverID, EngineVersion: source.Version,
 		Faults: map[Entity]map[string]Fault{}, expected: map[Entity]int{}, up: map[Entity]bool{},
 	}
-	var missing []Entity
-	rows := Default()
 	for _, r := range reports {
 		e, ok := parseEntity(r.Entity)
 		if !ok || source.Name != "" && r.Source != source.Name {
@@ -190,9 +188,6 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		})
 		if e.Kind == KindGPU {
 			s.expected[e] = 0
-		}
-		if row, known := rows.rowOf(faultKey{e, r.Signal}); known && row.what.isMissing() {
-			missing = append(missing, e)
 		}
 	}
 	for _, e := range append(unfolded(source.Expected), seen...) {
@@ -205,9 +200,7 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 			s.expected[e], s.up[e] = 0, true
 		}
 	}
-	for _, e := range missing { // so that an acknowledgement forgets it
-		s.expected[e] = 1
-	}
+	s.missThoseMissed()
 	if source.State == v1alpha1.HealthUnknown {
 		s.Unknown = source.Message
 	}
@@ -218,4 +211,16 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 		s.Time = source.HeartbeatTime.Time // since when the driver may have been loaded again
 	}
 	return s
+}
+
+// missThoseMissed has the state miss what its faults say is missing, so that an acknowledgement forgets it.
+func (s State) missThoseMissed() {
+	rows := Default()
+	for e, faults := range s.Faults {
+		for signal := range faults {
+			if row, known := rows.rowOf(faultKey{e, signal}); known && row.what.isMissing() {
+				s.expected[e] = 1
+			}
+		}
+	}
 }

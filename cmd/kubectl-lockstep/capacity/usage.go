@@ -189,8 +189,10 @@ func (c *Cluster) standing(job *v1alpha1.TrainingJob, pod *corev1.Pod, n *corev1
 			return "outside of home"
 		}
 	}
-	if slices.ContainsFunc(job.Status.LeftHyperNodes, func(l v1alpha1.LeftHyperNode) bool { left, _ := c.Topology.Find(l.Name); return left.Holds([]string{n.Name}) }) {
-		return "in a HyperNode that the job has left"
+	for _, l := range job.Status.LeftHyperNodes {
+		if left, _ := c.Topology.Find(l.Name); left.Holds([]string{n.Name}) {
+			return "in a HyperNode that the job has left"
+		}
 	}
 	taint, kept := fit.Untolerated(pod, n, func(t corev1.Taint) bool { return t.Key == policies.HoldKey(job) })
 	switch {
