@@ -60,12 +60,21 @@ func QuarantinedMachines(f *Fleet) Former {
 	found := Former{}
 	for _, all := range [][]*v1alpha1.NodeHealth{f.Gone, f.Healths} {
 		for _, h := range all {
-			if Quarantined(h) && h.Status.Verdict.Machine != "" && !slices.Contains(f.Machines[h.Name], h.Status.Verdict.Machine) {
+			if Quarantined(h) && h.Status.Verdict.Machine != "" && !slices.Contains(f.Machines[h.Name], h.Status.Verdict.Machine) && !endedElsewhere(f, h) {
 				found[h.Status.Verdict.Machine] = h
 			}
 		}
 	}
 	return found
+}
+
+// endedElsewhere reports whether a machine has taken its quarantine along to another name, and it has ended there.
+func endedElsewhere(f *Fleet, former *v1alpha1.NodeHealth) bool {
+	ended := func(h *v1alpha1.NodeHealth) bool {
+		v := h.Status.Verdict
+		return v != nil && v.FormerNode == former.Name && v.Machine == former.Status.Verdict.Machine && v.QuarantinedTime == nil
+	}
+	return slices.ContainsFunc(f.Healths, ended) || slices.ContainsFunc(f.Gone, ended)
 }
 
 // identify notes which machine a node is. The first time it takes over the quarantine of the name that the machine had before.

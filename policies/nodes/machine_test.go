@@ -229,3 +229,18 @@ func TestARenamedMachineCountsOnce(t *testing.T) {
 	s.pass(time.Minute)
 	check.Equal(t, "held back by", "", s.verdict(20).HeldBackBy)
 }
+
+// A quarantine that has ended at a second name does not begin again at a third.
+func TestAQuarantineThatEndedAtAnotherNameIsOver(t *testing.T) {
+	s := renamed(t)
+	s.Healths[3].Spec.AcknowledgedTime = new(metav1.NewTime(s.Now))
+	s.pass(time.Minute)
+	s.pass(10 * time.Minute)
+	check.Equal(t, "has ended", false, Quarantined(s.Healths[3]))
+	s.Gone = append(s.Gone, s.Healths[3])
+	s.Machines = map[string][]string{"n05": {"machine-3"}}
+	s.Healths = slices.Delete(slices.Clone(s.Healths), 3, 4)
+	s.pass(time.Minute)
+	i := slices.IndexFunc(s.Healths, func(h *v1alpha1.NodeHealth) bool { return h.Name == "n05" })
+	check.Equal(t, "at a third name", false, Quarantined(s.Healths[i]))
+}
