@@ -69,9 +69,6 @@ const maxRanks = 48
 
 // printRanks lists the ranks and spares that have a node, as worker-0=gpu-7, by HyperNode.
 func (s *Snapshot) printRanks(out io.Writer) {
-	if !s.active() { // others may be on the nodes that its status remembers
-		return
-	}
 	seats, listed := map[string][]string{}, 0
 	nodes, ranks := s.rankNodes()
 	for _, node := range nodes {

@@ -146,18 +146,6 @@ func TestAThousandRanksAreReadable(t *testing.T) {
 	}
 }
 
-// The nodes that a suspended job has given back are not its own: others may be there.
-func TestASuspendedJobHasNoRanksOnNodes(t *testing.T) {
-	s := placed(4)
-	if out := printed(s); !strings.Contains(out, "Ranks in") {
-		t.Errorf("while it runs:\n%s", out)
-	}
-	s.Job.Spec.Suspend, s.Pods = true, nil
-	if out := printed(s); strings.Contains(out, "Ranks in") {
-		t.Error(out)
-	}
-}
-
 // The policy in use is named: the default, the job's own, or that of a task.
 func TestThePolicyInUse(t *testing.T) {
 	own := []v1alpha1.Rule{{Name: "all", Steps: []v1alpha1.Step{{Action: v1alpha1.RestartPod}, {Action: v1alpha1.FailJob, AfterSeconds: 60}}}}
