@@ -27,7 +27,7 @@ func (p *poll) reach() {
 			p.ports = p.ports || isPort
 		}
 	}
-	if p.sample.Reachable && gpus > 0 && before == 0 {
+	if p.sample.Reachable && gpus > 0 && before == 0 && p.expects(KindGPU) {
 		p.forgetGPUs()
 	}
 	p.dcgm = p.sample.Reachable && (gpus > 0 || !p.expects(KindGPU))
