@@ -13,21 +13,18 @@ import (
 // were some, has lost the driver (nv-hostengine starts without one): it is as good as silent,
 // for GPUs do not leave all at once.
 func (p *poll) reach() {
-	gpus, before := 0, 0
+	gpus := 0
 	for e, values := range p.sample.Values {
 		switch e.Kind {
 		case KindGPU:
 			gpus++
-			if _, was := p.prev.expected[e]; was {
-				before++
-			}
 			p.lookAtGPU(e.ID, values)
 		case KindNIC:
 			_, isPort := values[FieldPortState]
 			p.ports = p.ports || isPort
 		}
 	}
-	if p.sample.Reachable && gpus > 0 && before == 0 && p.expects(KindGPU) {
+	if p.sample.Reachable && gpus > 0 && p.areOthers() {
 		p.forgetGPUs()
 	}
 	p.dcgm = p.sample.Reachable && (gpus > 0 || !p.expects(KindGPU))
@@ -42,6 +39,16 @@ func (p *poll) reach() {
 	if p.ports {
 		p.next.portsTime = p.sample.Time
 	}
+}
+
+// areOthers reports whether there were GPUs, and none of them is there.
+func (p *poll) areOthers() bool {
+	for e := range p.prev.expected {
+		if e.Kind == KindGPU && p.present(e) {
+			return false
+		}
+	}
+	return p.expects(KindGPU)
 }
 
 // forgetGPUs forgets the GPUs that were there, their links, and what was wrong with them. Others are there now, and none of them: another machine has the node's name, or all were
