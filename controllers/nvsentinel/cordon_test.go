@@ -61,7 +61,7 @@ func TestLeaving(t *testing.T) {
 	check.Equal(t, "leaving", map[string][]time.Duration{"research/a": {0}, "research/b": {0, time.Minute}, "other/c": {0}}, got)
 }
 
-// Where somebody else has cordoned a node, or nobody has, DrainRequests do not say which pods leave it.
+// Of a node that is not cordoned, or that somebody else has cordoned, DrainRequests do not say which pods leave it.
 func TestCordons(t *testing.T) {
 	quarantined := map[string]string{AnnotationCordoned: "True"}
 	for name, tc := range map[string]struct {
