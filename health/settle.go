@@ -200,7 +200,7 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 			s.expected[e], s.up[e] = 0, true
 		}
 	}
-	s.missThoseMissed()
+	s.noteMissing()
 	if source.State == v1alpha1.HealthUnknown {
 		s.Unknown = source.Message
 	}
@@ -213,8 +213,8 @@ func Restore(reports []v1alpha1.HealthReport, source v1alpha1.HealthSource, seen
 	return s
 }
 
-// missThoseMissed has the state miss what its faults say is missing, so that an acknowledgement forgets it.
-func (s State) missThoseMissed() {
+// noteMissing notes that what a fault says is missing is missing, so that an acknowledgement forgets it.
+func (s State) noteMissing() {
 	rows := Default()
 	for e, faults := range s.Faults {
 		for signal := range faults {

@@ -74,7 +74,7 @@ refuses, or they do not come back.`,
 	return c
 }
 
-// firstOf is the first rank of a task that may be run again, which one that has succeeded is not; its first one where all have.
+// firstOf is the first rank of a task that has not succeeded: the manager runs those that have no more. Where all have, it is the first one.
 func firstOf(job *v1alpha1.TrainingJob, task string) gang.Rank {
 	first := gang.Rank{Task: task, Index: -1}
 	gang.EachRank(job, func(r gang.Rank) {

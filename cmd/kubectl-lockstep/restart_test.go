@@ -96,7 +96,7 @@ func TestATaskThatHasRanksLeft(t *testing.T) {
 	}
 }
 
-// One answer that does not come ends no wait, and who interrupts it knows why it ended.
+// A wait goes on where the API server does not answer once. An interrupted one ends with that as its error.
 func TestWaitOutlastsTheAPIServer(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
 	down := refusal(503, metav1.StatusReasonServiceUnavailable, "no endpoints")

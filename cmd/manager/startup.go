@@ -71,7 +71,7 @@ func newCache(config *rest.Config, o cache.Options) (cache.Cache, error) {
 	return cache.New(config, o)
 }
 
-// presuming presumes that kinds which are not there yet are in namespaces, as those of CRDs are that the cache has options for. Nothing asks for their resources before they are there.
+// presuming takes kinds that the API server does not serve yet for namespaced, as all are that the cache has options for. Nothing reads them before startup has found them.
 type presuming struct{ meta.RESTMapper }
 
 // RESTMapping is part of meta.RESTMapper.

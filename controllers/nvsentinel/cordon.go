@@ -19,6 +19,7 @@ const (
 	// AnnotationCordoned is on one that it has cordoned, with valueTrue, by the update that cordons it; or would have cordoned, in a dry run.
 	AnnotationCordoned = "quarantineHealthEventIsCordoned"
 	// annotationCordonedBefore is on one that somebody else had cordoned before, with valueTrue, and annotationDryRun on one that it has not cordoned.
+	// The key of the latter follows from the name of its constant, QuarantineHealthEventDryRunAnnotationKey, as those of the others do.
 	annotationCordonedBefore = "quarantineHealthEventCordonPreExisting"
 	annotationDryRun         = "quarantineHealthEventDryRun"
 	valueTrue                = "True"

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
-	"github.com/lockstep-dev/lockstep/policies/instant"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -359,16 +358,6 @@ func (p *Pod) Searches() bool { return p.Node == "" && !p.Gated && p.Unschedulab
 
 // IsIll reports whether a pod has a signal of this weight.
 func (p *Pod) IsIll(failed bool) bool { return p.SignalOf(failed).Name != "" }
-
-// Leaves reports whether a pod is to leave its node, which is cordoned, and since when; that is zero where it is not known. Of one that stays it returns since
-// when its node is cordoned.
-func (o *Observation) Leaves(p *Pod) (since time.Time, leaves bool) {
-	n := o.Nodes[p.Node]
-	if since, named := n.Leaving[p.UID]; named {
-		return instant.Latest(since, n.CordonedSince), n.Unschedulable
-	}
-	return n.CordonedSince, n.Unschedulable && n.Leaving == nil
-}
 
 // IsCordoned reports whether a rule is for the cordon of a pod's node.
 func (p *Pod) IsCordoned() bool {

@@ -116,7 +116,7 @@ func came(s *Snapshot, sub Subject) []Fact {
 	restarts := s.restartsOf(sub)
 	switch {
 	case inc != nil && len(restarts) > 0 && restarts[0].ID > inc.ID: // it went along with others, or is one of many that failed
-		return told("status.incidents", "Incident %d restarted it last, and does not tell on which node the pod before was.", restarts[0].ID)
+		return told("status.incidents", "Incident %d restarted it last, and does not say on which node the pod before was.", restarts[0].ID)
 	case inc == nil && groupOf(s.Job, sub.Rank.Task).spare:
 		return nil
 	case inc == nil:

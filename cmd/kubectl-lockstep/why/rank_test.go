@@ -107,7 +107,7 @@ func TestWhatIsToldOfARank(t *testing.T) {
 			next.ID, next.Pods, next.Steps = 8, []v1alpha1.IncidentPod{{Task: "worker", Name: "llm-1-worker-0", Node: "n0"}}, []v1alpha1.FiredStep{{Action: v1alpha1.RestartJob, Time: micro(0)}}
 			s.Job.Status.Incidents = append(s.Job.Status.Incidents, next)
 		}), []string{onN3, allowed,
-			"Incident 8 restarted it last, and does not tell on which node the pod before was. [status.incidents]",
+			"Incident 8 restarted it last, and does not say on which node the pod before was. [status.incidents]",
 			"The last step that restarted it was RestartJob of incident 8 at 12:00:00 UTC (0s ago), in place of RestartPod, step 1 of rule everything-else, because Volcano had ended its Job, or peers had ended for good: the pod before was deleted for that, unless it was gone already. [status.incidents]",
 			"Incident 8 has been Recovered since 11:52:00 UTC (8m ago): incident 7, PodFailed of pod llm-1-worker-1. It began at 11:50:00 UTC (10m ago), is of class User and follows rule everything-else of the default restart policy. Steps taken: RestartJob at 12:00:00 UTC (0s ago). [status.incidents]",
 			"Incident 7 had restarted it before, by RestartPod at 11:51:00 UTC (9m ago): PodFailed of pod llm-1-worker-1. [status.incidents]",
