@@ -233,3 +233,23 @@ func TestCloseAndConnectAgain(t *testing.T) {
 		}
 	}
 }
+
+// The engine stamps what it reads, and is asked for what is new: after its clock was set back it would
+// have nothing new until that caught up.
+func TestTheClockIsSetBack(t *testing.T) {
+	r := aRig(t)
+	r.engine.SetField(dcgmsim.GPU, 1, 202, 2)
+	r.equal("before", "1 2", state(r.sample(), "GPU-b"))
+	for _, by := range []time.Duration{50 * time.Millisecond, 2 * time.Hour} {
+		r.engine.SetClock(-by)
+		r.engine.SetField(dcgmsim.GPU, 1, 202, 3)
+		r.engine.XID(1, 79, time.Now().Add(-by).Truncate(time.Microsecond))
+		s := r.sample()
+		r.equal("a field", "1 3", state(s, "GPU-b"))
+		r.equal("XIDs", 1, len(s.XIDs))
+		r.engine.SetField(dcgmsim.GPU, 1, 202, 2)
+		s = r.sample()
+		r.equal("the next time", "1 2", state(s, "GPU-b"))
+		r.equal("XIDs of before", 0, len(s.XIDs))
+	}
+}

@@ -5,6 +5,7 @@ package dcgm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,8 +14,16 @@ import (
 	"github.com/lockstep-dev/lockstep/health"
 )
 
-// errDevicesCame says that there are GPUs that the session's groups do not have.
-var errDevicesCame = errors.New("GPUs have come")
+// errOutdated says that the engine has to be connected to again.
+var errOutdated = errors.New("the session is out of date")
+
+var (
+	// errDevicesCame says that there are GPUs that the session's groups do not have.
+	errDevicesCame = fmt.Errorf("%w: GPUs have come", errOutdated)
+	// errClockSetBack says that the engine's clock reads less than before. Until it has caught up, what
+	// is watched already has nothing new, and is not even read (DCGM's dcgmlib/src/DcgmCacheManager.cpp).
+	errClockSetBack = fmt.Errorf("%w: the engine's clock was set back", errOutdated)
+)
 
 // values of a sample.
 type values map[health.Entity]map[health.Field]health.Value

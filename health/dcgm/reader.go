@@ -106,8 +106,8 @@ func (r *Reader) read(ctx context.Context, now time.Time) (map[health.Entity]map
 		}
 	}
 	values, err := r.session.read(ctx, now)
-	if errors.Is(err, errDevicesCame) {
-		// Groups are made of what was there; a new connection sees the rest.
+	if errors.Is(err, errOutdated) {
+		// Groups are made of what was there, and watches are of the clock as it was.
 		_ = r.disconnect()
 		if err = r.connect(ctx, now); err == nil {
 			values, err = r.session.read(ctx, now)

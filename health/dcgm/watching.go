@@ -142,6 +142,9 @@ func (w *watching) read(e engine, now time.Time) ([]reading, error) {
 	if err != nil {
 		return nil, err
 	}
+	if next.Before(w.next) {
+		return nil, errClockSetBack
+	}
 	w.next = next
 	for _, r := range readings {
 		c := cell{r.entity, r.field}

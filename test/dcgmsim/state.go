@@ -76,6 +76,9 @@ func (s *State) hold(held bool) {
 // Version is the host engine's; 4.6.0 where nothing is said.
 func (s *State) Version(version string) { s.say("version", "version %s", version) }
 
+// SetClock sets the engine's clock ahead of the machine's, or back where d is negative.
+func (s *State) SetClock(d time.Duration) { s.say("clock", "clock %d", d.Microseconds()) }
+
 // AddGPU adds a GPU, or changes its status.
 func (s *State) AddGPU(id int, uuid string, status int) {
 	s.say(fmt.Sprint("gpu ", id), "gpu %d %s %d", id, uuid, status)

@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,11 @@ func aNode(t *testing.T, table *health.Table) *node {
 	n.reader = dcgm.NewReader(dcgm.Options{
 		Address: dcgm.Address{Mode: dcgm.TCP, Target: "127.0.0.1:5555"}, Library: library, Fields: table.Watched(), Interval: every,
 	})
-	t.Cleanup(func() { _ = n.reader.Close(t.Context()) })
+	t.Cleanup(func() { // the context of the test has ended by now
+		if err := n.reader.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return n
 }
 

@@ -19,7 +19,7 @@ long long sim_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000 + sim.clock;
 }
 
 static const struct sim_fault *find(const struct sim_fault *faults, int n, const char *function)

@@ -117,8 +117,9 @@ static dcgmReturn_t emit_field(const struct reading *r, dcgmGroupEntityPair_t e,
         emit_xids(r, e);
         return DCGM_ST_OK;
     }
-    if ((f && strcmp(f->kind, "nodata") == 0) || (e.entityGroupId != DCGM_FE_LINK && (!device || device->status != DcgmEntityStatusOk)))
-        return DCGM_ST_OK; // of a device that is not there nothing is recorded
+    if ((f && strcmp(f->kind, "nodata") == 0) || (e.entityGroupId != DCGM_FE_LINK && (!device || device->status != DcgmEntityStatusOk))
+        || r->now < r->since)
+        return DCGM_ST_OK; // of a device that is not there nothing is recorded, and of the future neither
     memset(&v, 0, sizeof v);
     v.version = dcgmFieldValue_version1;
     v.fieldId = field;

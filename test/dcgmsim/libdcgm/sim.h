@@ -62,6 +62,7 @@ struct sim_fault {
 struct sim_state {
     char version[64];
     bool down, trace;
+    long long clock; // microseconds that the engine's clock is ahead of the machine's
     long epoch; // of the engine's life: a handle of an earlier life is not valid
     int entities, links, fields, xids, incidents, fails, stalls, unknowns;
     struct sim_entity entity[SIM_MAX_ENTITIES];

@@ -77,7 +77,8 @@ static void read_engine(const char *line)
         sim.down = true;
     else if (strncmp(line, "trace", 5) == 0)
         sim.trace = true;
-    else if (sscanf(line, "version %63s", sim.version) == 1 || sscanf(line, "epoch %ld", &sim.epoch) == 1)
+    else if (sscanf(line, "version %63s", sim.version) == 1 || sscanf(line, "epoch %ld", &sim.epoch) == 1
+             || sscanf(line, "clock %lld", &sim.clock) == 1)
         return;
     else if (sscanf(line, "fail %63s %d", fault.function, &fault.code) == 2 && sim.fails < SIM_MAX_FAULTS)
         sim.fail[sim.fails++] = fault;
