@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -68,6 +69,7 @@ func CacheOptions(deciding ...corev1.ResourceName) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.TrainingJob{}:       {Field: fields.OneTermEqualSelector("spec.managedBy", "")}, // jobs of other managers may have the nodes of other clusters in their status
 			&corev1.Pod{}:                 {Label: ours, Transform: trimPod(deciding)},
 			&corev1.Node{}:                {Transform: trimNode},
 			&batch.Job{}:                  {Label: ours},

@@ -35,6 +35,7 @@ kind: TrainingJob
 metadata: {name: llama-70b}
 spec:
   queue: research
+  managedBy: kueue.x-k8s.io/multikueue
   priorityClassName: training-high
   suspend: false
   minAvailable: 16

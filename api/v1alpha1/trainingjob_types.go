@@ -11,6 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=tj,categories=all
+// +kubebuilder:selectablefield:JSONPath=`.spec.managedBy`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.attempt`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
@@ -27,6 +28,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z][^.]*$')",message="metadata.name becomes part of a Service's name: it has to start with a letter and must not hold dots",fieldPath=".metadata"
 // +kubebuilder:validation:XValidation:rule="self.spec.tasks.all(t, size(self.metadata.name) + size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1))) <= 57)",messageExpression="'metadata.name is too long for its pods: <name>-<attempt>-<task>-<index>, and <name>-<attempt>-<task>-spare-<index> for spares, may have 63 characters, with 3 digits for the attempt and for the index of a spare, so that the name may have at most %d here'.format([57 - self.spec.tasks.map(t, size(t.name) + (has(t.spares) ? 9 : size(string((has(t.maxReplicas) ? t.maxReplicas : t.replicas) - 1)))).max()])",fieldPath=".metadata"
+// +kubebuilder:validation:XValidation:rule="self.spec.tasks.map(t, t.template) == oldSelf.spec.tasks.map(t, t.template) || has(oldSelf.status) && has(oldSelf.status.state) && oldSelf.status.state == 'Suspended'",fieldPath=".spec.tasks",message="a task's template can only be changed while the job is suspended: set spec.suspend to true, wait until status.state is Suspended, and change it before or as you set spec.suspend to false"
 type TrainingJob struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -78,6 +80,7 @@ type TrainingJobList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.pytorch) || !self.tasks.exists(t, (has(t.minReplicas) || has(t.maxReplicas)) && t.name in [self.framework.pytorch.master, self.framework.pytorch.worker])",fieldPath=".tasks",messageExpression="'task %s cannot have minReplicas or maxReplicas with framework.pytorch, which writes WORLD_SIZE into the pods when they are made, so that those that run on would not hear of a change: leave these out, or framework'.format([self.tasks.filter(t, (has(t.minReplicas) || has(t.maxReplicas)) && t.name in [self.framework.pytorch.master, self.framework.pytorch.worker])[0].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.mpi) || !self.tasks.exists(t, (has(t.minReplicas) || has(t.maxReplicas)) && t.name == self.framework.mpi.worker)",fieldPath=".tasks",messageExpression="'task %s cannot have minReplicas or maxReplicas with framework.mpi, which writes MPI_HOST into the pods when they are made, so that those that run on would not hear of a change: leave these out, or framework'.format([self.tasks.filter(t, (has(t.minReplicas) || has(t.maxReplicas)) && t.name == self.framework.mpi.worker)[0].name])"
 // +kubebuilder:validation:XValidation:rule="!has(self.framework) || !has(self.framework.tensorflow) || !self.tasks.exists(t, (has(t.minReplicas) || has(t.maxReplicas)) && t.name in [has(self.framework.tensorflow.ps) ? self.framework.tensorflow.ps : 'ps', has(self.framework.tensorflow.worker) ? self.framework.tensorflow.worker : 'worker', has(self.framework.tensorflow.chief) ? self.framework.tensorflow.chief : 'chief', has(self.framework.tensorflow.evaluator) ? self.framework.tensorflow.evaluator : 'evaluator'])",fieldPath=".tasks",messageExpression="'task %s cannot have minReplicas or maxReplicas with framework.tensorflow, which writes TF_CONFIG into the pods when they are made, so that those that run on would not hear of a change: leave these out, or framework'.format([self.tasks.filter(t, (has(t.minReplicas) || has(t.maxReplicas)) && t.name in [has(self.framework.tensorflow.ps) ? self.framework.tensorflow.ps : 'ps', has(self.framework.tensorflow.worker) ? self.framework.tensorflow.worker : 'worker', has(self.framework.tensorflow.chief) ? self.framework.tensorflow.chief : 'chief', has(self.framework.tensorflow.evaluator) ? self.framework.tensorflow.evaluator : 'evaluator'])[0].name])"
+// +kubebuilder:validation:XValidation:rule="has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",fieldPath=".managedBy",message="managedBy cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.queue) == has(oldSelf.queue) && (!has(self.queue) || self.queue == oldSelf.queue)",fieldPath=".queue",message="queue cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.priorityClassName) == has(oldSelf.priorityClassName) && (!has(self.priorityClassName) || self.priorityClassName == oldSelf.priorityClassName)",fieldPath=".priorityClassName",message="priorityClassName cannot be changed once the job exists: create a new TrainingJob instead"
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) == has(oldSelf.minAvailable) && (!has(self.minAvailable) || self.minAvailable == oldSelf.minAvailable)",fieldPath=".minAvailable",message="minAvailable cannot be changed once the job exists: create a new TrainingJob instead"
@@ -116,6 +119,14 @@ type TrainingJobSpec struct {
 	// remembered, and tried first when suspend goes back to false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// managedBy is the controller that manages the job, such as kueue.x-k8s.io/multikueue, which runs it in another cluster and copies its
+	// status back. Lockstep does nothing with such a job, and writes nothing to its status. It cannot be changed. Default: Lockstep manages it.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[^/ ]+$')",message="managedBy has to be a domain and a path, such as kueue.x-k8s.io/multikueue"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('lockstep.dev/')",message="managedBy names another controller than Lockstep's: leave it out for Lockstep to manage the job"
+	// +optional
+	ManagedBy string `json:"managedBy,omitempty"`
 
 	// minAvailable is the number of pods that must run together: the gang. None of
 	// them starts before all of them can. Spares are not of the gang. Where a task has

@@ -24,6 +24,9 @@ func TestUpdates(t *testing.T) {
 		"metadata":                       {doc: full, set: set{"metadata.labels": "{a: b}"}},
 		"nothing, with defaults written": {doc: minimal, set: set{"spec.queue": "default"}},
 		"queue":                          {doc: full, set: set{"spec.queue": "other"}, field: "spec.queue", want: fixed},
+		"manager":                        {doc: full, set: set{"spec.managedBy": "example.com/other"}, field: "spec.managedBy", want: fixed},
+		"manager removed":                {doc: full, set: set{"spec.managedBy": ""}, field: "spec.managedBy", want: fixed},
+		"manager given":                  {doc: minimal, set: set{"spec.managedBy": "example.com/other"}, field: "spec.managedBy", want: fixed},
 		"queue removed":                  {doc: full, set: set{"spec.queue": ""}, field: "spec.queue", want: fixed},
 		"priority class":                 {doc: full, set: set{"spec.priorityClassName": "low"}, field: "spec.priorityClassName", want: fixed},
 		"priority class removed":         {doc: full, set: set{"spec.priorityClassName": ""}, field: "spec.priorityClassName", want: fixed},
@@ -41,6 +44,8 @@ func TestUpdatesOfTasks(t *testing.T) {
 	const task = "spec.tasks[0]"
 	const reshaped = "tasks cannot be added, removed, renamed or reordered once the job exists"
 	only := func(field, value string) string { return set{task + "." + field: value}.apply(t, minimal) }
+	const running = "can only be changed while the job is suspended"
+	suspended := func(state string) string { return set{"spec.suspend": "true", "status.state": state}.apply(t, full) }
 	elastic := set{task + ".minReplicas": "8", task + ".maxReplicas": "32", task + ".spares": "0"}.apply(t, minimal)
 	partitioned := set{task + ".partition": "{size: 4, networkTopology: {highestTierAllowed: 1}}"}.apply(t, minimal)
 	shrink := "{rules: [{name: r, match: {}, steps: [{action: ShrinkTask}]}]}"
@@ -89,8 +94,18 @@ func TestUpdatesOfTasks(t *testing.T) {
 			doc: minimal, set: set{"spec.restartPolicy": shrink}, field: "spec.restartPolicy.rules", want: "rule r: ShrinkTask needs a task with minReplicas",
 		},
 
-		"image":             {doc: full, set: set{"spec.tasks[1].template.spec.containers[0].image": "v2"}, field: "spec.tasks[1].template", want: fixed},
-		"label":             {doc: minimal, set: set{task + ".template.metadata": "{labels: {a: b}}"}, field: task + ".template", want: fixed},
+		"image": {doc: full, set: set{"spec.tasks[1].template.spec.containers[0].image": "v2"}, field: "spec.tasks", want: running},
+		"label": {doc: minimal, set: set{task + ".template.metadata": "{labels: {a: b}}"}, field: "spec.tasks", want: running},
+		"image while the job is to be suspended, and may run": {
+			doc: suspended("Running"), set: set{"spec.tasks[1].template.spec.containers[0].image": "v2"}, field: "spec.tasks", want: running,
+		},
+		"image before Lockstep has seen the job": {
+			doc: set{"spec.suspend": "true"}.apply(t, minimal), set: set{task + ".template.spec.containers[0].image": "v2"}, field: "spec.tasks", want: running,
+		},
+		"image of a suspended job":        {doc: suspended("Suspended"), set: set{"spec.tasks[1].template.spec.containers[0].image": "v2"}},
+		"image of a job that is resumed":  {doc: suspended("Suspended"), set: set{"spec.suspend": "", "spec.tasks[1].template.spec.containers[0].image": "v2"}},
+		"a taint of Lockstep's tolerated": {doc: suspended("Suspended"), set: set{"spec.tasks[1].template.spec.tolerations": "[{key: lockstep.dev/quarantine, operator: Exists}]"}, field: "spec.tasks[1].template.spec.tolerations", want: "must not name the taints"},
+
 		"partition":         {doc: partitioned, set: set{task + ".partition.size": "8"}, field: task + ".partition", want: fixed},
 		"partition's tier":  {doc: partitioned, set: set{task + ".partition.networkTopology.highestTierAllowed": "2"}, field: task + ".partition", want: fixed},
 		"partition removed": {doc: partitioned, set: set{task + ".partition": ""}, field: task + ".partition", want: fixed},
@@ -159,8 +174,8 @@ func TestEveryFieldIsMutableOrProtected(t *testing.T) {
 		},
 		"spec.tasks[]": {
 			schema: *spec.Properties["tasks"].Items,
-			// replicas and spares within limits; another name is another task.
-			mutable: []string{"restartPolicy", "replicas", "spares", "name"},
+			// replicas and spares within limits, the template of a suspended job; another name is another task.
+			mutable: []string{"restartPolicy", "replicas", "spares", "name", "template"},
 		},
 	} {
 		var rules strings.Builder

@@ -30,6 +30,11 @@ func checkRefusals(t *testing.T, tests map[string]refusal) {
 
 func TestRefusesJob(t *testing.T) {
 	checkRefusals(t, map[string]refusal{
+		"a manager without a domain": {set: set{"spec.managedBy": "multikueue"}, field: "spec.managedBy", want: "has to be a domain and a path"},
+		"a manager without a path":   {set: set{"spec.managedBy": "kueue.x-k8s.io/"}, field: "spec.managedBy", want: "has to be a domain and a path"},
+		"Lockstep as another manager": {
+			set: set{"spec.managedBy": "lockstep.dev/manager"}, field: "spec.managedBy", want: "leave it out for Lockstep",
+		},
 		"name that starts with a digit": {
 			set: set{"metadata.name": "7b"}, field: "metadata", want: "start with a letter",
 		},

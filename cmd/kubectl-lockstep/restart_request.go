@@ -77,6 +77,9 @@ func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericc
 	if err != nil {
 		return err
 	}
+	if by := job.Spec.ManagedBy; by != "" {
+		return fmt.Errorf("%s manages TrainingJob %s, and Lockstep in this cluster does not answer for it: ask in the cluster where its pods run", by, job.Name)
+	}
 	var ranks []gang.Rank
 	for _, name := range args[1:] {
 		sub, err := why.Find(job, name)

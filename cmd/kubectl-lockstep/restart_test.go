@@ -86,6 +86,17 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 	}
 }
 
+// Nothing in this cluster would answer.
+func TestNoRequestToAnotherManager(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	for _, verb := range []string{"restart", "migrate"} {
+		s := &server{objects: map[string]any{theJobs + "/llama": requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.ManagedBy = "kueue.x-k8s.io/multikueue" })}}
+		_, err := lockstep(verb, "llama", "worker-0", s.serve(t, core, product))
+		check.Equal(t, verb, "kueue.x-k8s.io/multikueue manages TrainingJob llama, and Lockstep in this cluster does not answer for it: ask in the cluster where its pods run", fmt.Sprint(err))
+		check.Equal(t, "written", 0, len(s.written))
+	}
+}
+
 // Of a task some ranks of which have succeeded, one that has not is named: the manager runs those that have no more.
 func TestATaskThatHasRanksLeft(t *testing.T) {
 	for completed, want := range map[string]int32{"": 0, "0": 1, "0-1,3": 2, "0-3": 0} {

@@ -59,7 +59,7 @@ func jobs(c *Cluster, r *Result) {
 	var unseen []string
 	for i := range c.TrainingJobs.Items {
 		job := &c.TrainingJobs.Items[i]
-		if job.Status.ObservedGeneration != job.Generation && c.Now.Sub(changed(job)) > reactionTime {
+		if job.Spec.ManagedBy == "" && job.Status.ObservedGeneration != job.Generation && c.Now.Sub(changed(job)) > reactionTime {
 			unseen = append(unseen, full(job))
 		}
 	}

@@ -30,6 +30,8 @@ func Job(s *Snapshot) []Fact {
 // unseen says that the status does not answer the job as it is now.
 func unseen(s *Snapshot) []Fact {
 	switch status := &s.Job.Status; {
+	case s.Job.Spec.ManagedBy != "":
+		return told("spec.managedBy", "%s manages the job: Lockstep does nothing with it in this cluster. What follows is what %s has written to its status.", s.Job.Spec.ManagedBy, s.Job.Spec.ManagedBy)
 	case status.State == "":
 		return told("status", "The manager has not looked at the job yet: its status is empty. `kubectl lockstep check` finds out whether the manager runs.")
 	case status.ObservedGeneration < s.Job.Generation:

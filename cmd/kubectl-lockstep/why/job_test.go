@@ -56,6 +56,9 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		"no status": {running, func(s *Snapshot) { s.Job.Status = v1alpha1.TrainingJobStatus{} }, []string{
 			"The manager has not looked at the job yet: its status is empty. `kubectl lockstep check` finds out whether the manager runs. [status]",
 		}},
+		"a job of another controller": {running, func(s *Snapshot) { s.Job.Spec.ManagedBy = "kueue.x-k8s.io/multikueue" }, []string{
+			"kueue.x-k8s.io/multikueue manages the job: Lockstep does nothing with it in this cluster. What follows is what kueue.x-k8s.io/multikueue has written to its status. [spec.managedBy]",
+		}},
 		"a change that nobody has looked at": {running, func(s *Snapshot) { s.Job.Generation = 2 }, []string{
 			"The manager has not looked at the last change of the job yet: what follows is about the job before it. [status.observedGeneration]",
 		}},
