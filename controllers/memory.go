@@ -19,9 +19,10 @@ import (
 type memory struct {
 	// pass is locked during a pass. The controller runs one pass of a job at a time; a second caller of Reconcile is made to do so, too.
 	pass sync.Mutex
-	// rests is until when no pass is due, unless it is urgent.
-	rests  time.Time
-	urgent atomic.Bool
+	// rests is until when no pass is due, unless one is urgent.
+	rests time.Time
+	// lostNode and reported make one urgent: a node of the job was lost, or a report has come that a decision waits for, since a pass last looked.
+	lostNode, reported atomic.Bool
 
 	written      version   // the last version of the job that this process wrote or read live: nothing is decided on an older one from the cache
 	refused      string    // why the API server refused the Volcano Job, for the condition that says so
@@ -44,6 +45,9 @@ type memory struct {
 	silence      *silence
 	lastNodes    lastNodes
 }
+
+// isUrgent reports whether something has happened that does not wait until the job has rested.
+func (m *memory) isUrgent() bool { return m.lostNode.Load() || m.reported.Load() }
 
 // memories are those of all jobs.
 type memories struct {

@@ -57,10 +57,12 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 		return nil, err
 	}
 	gang.Place(o.Pods, &job.Status)
+	m.reported.Store(false) // before the reports are read: a later one is another pass's
 	r.observeProcesses(o)
 	if err := r.observeCreateErrors(ctx, o); err != nil {
 		return nil, err
 	}
+	m.lostNode.Store(false)
 	if err := r.observeNodes(ctx, o); err != nil {
 		return nil, err
 	}

@@ -3,12 +3,14 @@ package controllers
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policy "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,12 +115,13 @@ func TestAStaleJobIsNotActedOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			process()
+			e.r.memoryOf(e.job()).lostNode.Store(true)
 			e.Calls = nil
 			result, err := e.reconcile()
 			e.Must(err)
 			check.Equal(t, "writes", nil, e.Calls)
 			check.Equal(t, "looks again", 0, result.RequeueAfter)
-			check.Equal(t, "as soon as the cache shows it", true, e.r.memoryOf(e.job()).urgent.Load())
+			check.Equal(t, "as soon as the cache shows it", true, e.r.memoryOf(e.job()).isUrgent())
 		})
 	}
 }
@@ -365,4 +368,40 @@ func TestNothingIsKeptOfAnEarlierJobOfTheName(t *testing.T) {
 	e.Must(err)
 	check.Equal(t, "known", "again", string(e.r.memories.of(key).written.uid))
 	check.Equal(t, "refusal", "", e.r.memories.of(key).refused)
+}
+
+// A pass that has yet to look at the nodes sees also the loss that is said meanwhile. One that has looked does not.
+func TestALossIsUrgentUntilAPassHasLooked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reads  any
+		urgent bool
+	}{
+		"before the nodes are read": {&corev1.PodList{}, false},
+		"after":                     {&policy.PodDisruptionBudget{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := running(t)
+			m, said := e.r.memoryOf(e.job()), false
+			say := func(read any) {
+				if reflect.TypeOf(read) == reflect.TypeOf(tc.reads) {
+					m.lostNode.Store(true)
+					said = true
+				}
+			}
+			e.r.Client = interceptor.NewClient(e.Restart(interceptor.Funcs{}), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					say(obj)
+					return c.Get(ctx, k, obj, opts...)
+				},
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					say(list)
+					return c.List(ctx, list, opts...)
+				},
+			})
+			_, err := e.reconcile()
+			e.Must(err)
+			check.Equal(t, "was said", true, said)
+			check.Equal(t, "urgent", tc.urgent, m.isUrgent())
+		})
+	}
 }

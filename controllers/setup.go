@@ -265,7 +265,7 @@ func (r *TrainingJobReconciler) byNode() handler.EventHandler {
 // noteUrgent ends the rest of each job that has pods on a node.
 func (r *TrainingJobReconciler) noteUrgent(ctx context.Context, node client.Object) {
 	for job := range r.jobsWithPodsOn(ctx, node) {
-		r.memories.of(job.NamespacedName).urgent.Store(true)
+		r.memories.of(job.NamespacedName).lostNode.Store(true)
 	}
 }
 

@@ -237,7 +237,7 @@ func (a *actor) order(plan *policies.Plan) {
 // wake asks for a pass over a job of which supervisors have reported.
 func (r *TrainingJobReconciler) wake(_ context.Context, e event.TypedGenericEvent[supervisors.Wake], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if e.Object.Urgent {
-		r.memories.of(e.Object.Job).urgent.Store(true)
+		r.memories.of(e.Object.Job).reported.Store(true)
 	}
 	q.Add(reconcile.Request{NamespacedName: e.Object.Job})
 }

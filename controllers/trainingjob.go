@@ -82,7 +82,7 @@ func (r *TrainingJobReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	m := r.memories.of(req.NamespacedName)
 	m.pass.Lock()
 	defer m.pass.Unlock()
-	if wait := m.rests.Sub(r.Clock.Now()); !m.urgent.Swap(false) && wait > 0 {
+	if wait := m.rests.Sub(r.Clock.Now()); wait > 0 && !m.isUrgent() {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	result, err := r.step(ctx, req)
@@ -119,7 +119,6 @@ func (r *TrainingJobReconciler) step(ctx context.Context, req ctrl.Request) (_ c
 	}
 	m := r.memoryOf(job)
 	if !job.DeletionTimestamp.IsZero() || m.written.isNewerThan(job) {
-		m.urgent.Store(true)      // nothing was decided
 		return ctrl.Result{}, nil // gone soon, or the cache has yet to show our own last write: its event brings us back
 	}
 	pass := r.Traces.Pass(job)

@@ -29,7 +29,7 @@ type Order struct {
 	Keep bool
 	// Stalled reports whether the gang makes no steps any more, and a rule acts on that, so that supervisors look closer.
 	Stalled bool
-	// Hosts are the addresses of ranks that spares have taken over, as lines of hosts(5).
+	// Hosts are the addresses of ranks that spares have taken over, as lines of hosts(5), for programs that start.
 	Hosts string
 }
 
@@ -42,9 +42,9 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 	if o.Start && s.Epoch > 1 {
 		o.ResumeStep = j.ResumeStep(s)
 	}
-	var found bool
-	if o.Hosts, found = j.hosts(s); !found {
-		o.Start = false
+	hosts, known := j.hosts(s)
+	if o.Start = o.Start && known; o.Start {
+		o.Hosts = hosts
 	}
 	if s.Placement != nil {
 		o.HyperNode = s.Placement.HyperNode

@@ -58,13 +58,14 @@ func TestASpareTakesOverALostRank(t *testing.T) {
 	check.Equal(t, "superseded", []string{"2"}, s.plan().Superseded)
 	check.Equal(t, "labels to change while the gang is down", 0, len(s.plan().Relabel))
 	check.Equal(t, "places", map[string]Place{"4": {Index: 1, Incarnation: 2, PyTorchRank: 2}}, s.plan().Places)
-	check.Equal(t, "hosts", "10.0.0.4 llm-1-worker-1.llm-1 llm-1-worker-1\n", s.plan().Order.Hosts)
 	check.Equal(t, "start", false, s.plan().Order.Start)
+	check.Equal(t, "hosts of programs that stop", "", s.plan().Order.Hosts)
 
 	s.Pods = append(s.Pods[:1], s.Pods[2:]...)
 	s.all(gang.ProcessWaiting)
 	s.decide()
 	check.Equal(t, "start, with no other pod", true, s.plan().Order.Start)
+	check.Equal(t, "hosts", "10.0.0.4 llm-1-worker-1.llm-1 llm-1-worker-1\n", s.plan().Order.Hosts)
 	s.all(gang.ProcessRunning)
 	s.decide()
 	check.Equal(t, "outcome", v1alpha1.OutcomeRecovered, s.incident(t).Outcome)
@@ -424,7 +425,10 @@ func TestTheHostnameOfATakenOverMaster(t *testing.T) {
 	})
 	s.lose("n00")
 	s.decide()
-	uid := s.Pods[1].UID
+	s.Pods = s.Pods[1:]
+	s.all(gang.ProcessWaiting)
+	s.decide()
+	uid := s.Pods[0].UID
 	check.Equal(t, "hosts", "10.0.0."+uid+" llm-1-worker-0.llm-1 llm-1-worker-0 boss.llm-1\n", s.plan().Order.Hosts)
 }
 
