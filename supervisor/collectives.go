@@ -10,9 +10,21 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/lockstep-dev/lockstep/supervisor/epoch"
 	"github.com/lockstep-dev/lockstep/supervisor/ras"
 	"github.com/lockstep-dev/lockstep/supervisor/wire"
 )
+
+// tellsOfStall is whether the gang makes no steps any more, by an event that tells.
+func tellsOfStall(e epoch.Event) (stalled, told bool) {
+	switch e := e.(type) {
+	case epoch.Ordered:
+		return e.GetStalled(), true
+	case epoch.Disconnected: // no manager would say that it makes steps again
+		return false, true
+	}
+	return false, false
+}
 
 // watchCollectives polls NCCL while the gang makes no steps, where this rank is one that does.
 func (s *supervisor) watchCollectives(ctx context.Context, stalled bool) {

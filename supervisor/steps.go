@@ -3,6 +3,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -25,6 +26,7 @@ const envProgressFile = "LOCKSTEP_PROGRESS_FILE"
 func (s *supervisor) listen(ctx context.Context) {
 	folder := filepath.Dir(s.EpochFile)
 	file := filepath.Join(folder, progressFile)
+	s.container = s.Environ
 	s.Environ = with(slices.Clone(s.Environ), envProgressFile, file)
 	go process.NewSampler(s.keeper).Run(ctx, s.shown)
 	s.addresses = asBytes(ownAddresses())
@@ -89,21 +91,29 @@ func withoutProxy(environ []string) []string {
 	if !slices.ContainsFunc(proxies, func(name string) bool { return given(environ, name) }) {
 		return environ
 	}
-	except := ""
+	lower, upper := valueOf(environ, "no_proxy"), valueOf(environ, "NO_PROXY")
+	return with(with(slices.Clone(environ), "no_proxy", withLoopback(cmp.Or(lower, upper))), "NO_PROXY", withLoopback(cmp.Or(upper, lower)))
+}
+
+// withLoopback is a list of hosts that no proxy is asked for, and this container.
+func withLoopback(hosts string) string {
+	switch hosts {
+	case "*":
+		return hosts
+	case "":
+		return "127.0.0.1"
+	}
+	return hosts + ",127.0.0.1"
+}
+
+// valueOf is the value of a variable; empty where it is not set.
+func valueOf(environ []string, name string) string {
 	for _, v := range environ {
-		if name, value, _ := strings.Cut(v, "="); strings.EqualFold(name, "no_proxy") && except == "" {
-			except = value
+		if value, is := strings.CutPrefix(v, name+"="); is {
+			return value
 		}
 	}
-	switch except {
-	case "*":
-		return environ
-	case "":
-		except = "127.0.0.1"
-	default:
-		except += ",127.0.0.1"
-	}
-	return with(with(slices.Clone(environ), "no_proxy", except), "NO_PROXY", except)
+	return ""
 }
 
 // forget forgets what an earlier program has said, which nothing of is left.

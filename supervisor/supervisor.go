@@ -95,6 +95,8 @@ type supervisor struct {
 	tiers   *checkpoints.Tiers
 	events  chan epoch.Event
 
+	// container is the environment of the container, without the ways in which the program says how far it is.
+	container []string
 	// steps is what the program says, and file and printed are two of the ways in which it does; printed is nil without patterns.
 	steps   *steps.Listener
 	file    *steps.File
@@ -186,7 +188,7 @@ func look(tiers *checkpoints.Tiers, needed bool, log *slog.Logger) *wire.Checkpo
 // connect makes the two sources of events beside the signals.
 func (s *supervisor) connect() (err error) {
 	s.Process.Log = s.Log
-	s.Process.Ended = func(e process.Exit) { s.events <- epoch.Ended{Exit: s.exit(e)} }
+	s.Process.Ended = func(e process.Exit) { s.events <- epoch.Ended{Exit: s.exit(e), ByItself: !e.Stopped} }
 	if s.keeper, err = process.NewKeeper(s.Process); err != nil {
 		return err
 	}
@@ -227,8 +229,8 @@ func (s *supervisor) run(signals <-chan os.Signal) int {
 				s.hearLast()
 			}
 			code, ended = s.handle(e)
-			if o, ordered := e.(epoch.Ordered); ordered { // once it is carried out: one that stops the program has the log say why
-				s.watchCollectives(ctx, o.GetStalled())
+			if stalled, told := tellsOfStall(e); told { // once it is carried out: an order that stops the program has the log say why
+				s.watchCollectives(ctx, stalled)
 			}
 		case <-ticks:
 			s.lookForCheckpoint()
@@ -306,7 +308,7 @@ func (s *supervisor) act(action epoch.Action) (failed *wire.Exit) {
 		return s.start(a)
 	case epoch.WarmUp:
 		s.clearTerminationLog()
-		return s.failedStart("warm up", s.keeper.Start(expanded(s.WarmUp, s.Environ), s.Environ, unix.Stdout, unix.Stderr))
+		return s.failedStart("warm up", s.keeper.Start(expanded(s.WarmUp, s.container), s.container, unix.Stdout, unix.Stderr))
 	case epoch.Stop:
 		go func() {
 			s.afterStacks(a.Reason, true, s.keeper.Stop)()

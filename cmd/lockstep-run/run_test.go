@@ -290,6 +290,15 @@ func TestAProgramWithoutProxies(t *testing.T) {
 	check.Equal(t, "variables", []string{"NO_PROXY=*"}, p.puppets.Next().Variables("NO_PROXY"))
 }
 
+// Each of the two variables keeps its hosts: programs read one of them.
+func TestAProgramWithTwoListsOfHosts(t *testing.T) {
+	p := newPod(t)
+	p.environ = append(p.environ, "http_proxy=http://proxy", "no_proxy=localhost", "NO_PROXY=.svc,minio")
+	p.run()
+	program := p.puppets.Next()
+	check.Equal(t, "variables", []string{"NO_PROXY=.svc,minio,127.0.0.1", "no_proxy=localhost,127.0.0.1"}, append(program.Variables("NO_PROXY"), program.Variables("no_proxy")...))
+}
+
 // One who has the program report to Kubeflow Trainer itself goes on with that.
 func TestAProgramThatReportsElsewhere(t *testing.T) {
 	p := newPod(t)
@@ -315,6 +324,7 @@ func TestASpareWarmsUp(t *testing.T) {
 	s := p.connected(&wire.Order{Epoch: 1})
 	s.Await(warmingUp)
 	puppet := p.puppets.Next()
+	check.Equal(t, "ways to say how far it is", 0, len(append(puppet.Variables("LOCKSTEP_PROGRESS_FILE="), puppet.Variables("KUBEFLOW_")...)))
 	puppet.Do("spawn", "child")
 	child := p.puppets.Next()
 	s.Order(&wire.Order{Epoch: 2}) // it goes on
@@ -329,6 +339,7 @@ func TestASpareWarmsUp(t *testing.T) {
 	s.Await(running)
 	check.Equal(t, "what runs", "program", program.Name)
 	check.Equal(t, "rank", []string{"RANK=3"}, program.Variables("RANK"))
+	check.Equal(t, "ways to say how far it is", 1, len(program.Variables("LOCKSTEP_PROGRESS_FILE=")))
 }
 
 // No program has failed where a warm-up has, and the container goes on.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -201,6 +202,37 @@ func TestNCCLIsAskedOnceTheGangHasStalled(t *testing.T) {
 	p.puppets.Next().Exit(0)
 	s.Await(succeeded)
 	s.Ended()
+}
+
+// A program that ends before it is stopped, while NCCL is asked what it does, has ended by itself.
+func TestAProgramThatEndsBeforeItIsStopped(t *testing.T) {
+	for index, want := range map[string]int32{"0": 7, "3": 0} { // the rank that asks no one is stopped at once
+		ras, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ras.Close()
+		p := newPod(t)
+		p.environ = append(p.environ, "NCCL_RAS_ADDR="+ras.Addr().String(), "LOCKSTEP_TASK_INDEX="+index)
+		p.run("--python-stacks=false")
+		s := p.connected(&wire.Order{Epoch: 1})
+		s.Await(running)
+		program := p.puppets.Next()
+		s.Order(&wire.Order{Epoch: 2, RestartReason: string(v1alpha1.Stalled)})
+		if want != 0 {
+			asked, err := ras.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			program.Exit(int(want))
+			for !gone(program.PID) {
+				time.Sleep(time.Millisecond)
+			}
+			asked.Close()
+		}
+		r, _ := s.Await(waiting)
+		check.Equal(t, "code of the last exit of rank "+index, want, r.LastExit.GetCode())
+	}
 }
 
 // A program without NCCL is stopped all the same, at once.

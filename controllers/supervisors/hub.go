@@ -44,7 +44,7 @@ type Order struct {
 
 // Role is what is different for one pod of a job.
 type Role struct {
-	// Superseded reports whether a pod of a later attempt or incarnation has its rank: its program is started no more.
+	// Superseded reports whether a pod of a later attempt or incarnation has its rank: its program is stopped, and started no more.
 	Superseded bool
 	// Place is the environment of its rank, a variable in a line; empty where its name says which that is.
 	Place string
@@ -311,7 +311,8 @@ func (h *Hub) target(s *session) (t target, ok bool) {
 	}
 	if order := h.jobs[s.job].order; order != nil {
 		t := target{Order: *order, authorities: h.authorities}
-		t.Start, t.Release, t.Place = t.Start && !m.role.Superseded, t.Release && !m.role.Superseded, m.role.Place
+		goesOn := !m.role.Superseded
+		t.Start, t.Release, t.Keep, t.Place = t.Start && goesOn, t.Release && goesOn, t.Keep && goesOn, m.role.Place
 		return t, true
 	}
 	return target{}, false

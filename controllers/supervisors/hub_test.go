@@ -370,7 +370,7 @@ func TestHeardSince(t *testing.T) {
 func TestAPodThatIsSuperseded(t *testing.T) {
 	h := NewHub()
 	job := jobNamed("a")
-	order := Order{Epoch: 2, Start: true, Resume: true, Release: true}
+	order := Order{Epoch: 2, Start: true, Resume: true, Release: true, Keep: true}
 	h.Order(job, order, map[types.UID]Role{"earlier": {Superseded: true}})
 	earlier, present := reporting(h, job, "earlier"), reporting(h, job, "present")
 	of, _ := h.target(earlier)

@@ -19,7 +19,11 @@ type (
 	// Ordered is an order of the manager.
 	Ordered struct{ *wire.Order }
 	// Ended is the end of the program or of a warm-up, or the failure to start it. Processes that it has started may still run.
-	Ended struct{ *wire.Exit }
+	Ended struct {
+		*wire.Exit
+		// ByItself reports whether it had ended before it was to be stopped.
+		ByItself bool
+	}
 	// Gone is the answer to Stop: no process is left.
 	Gone struct{}
 	// Cleaned is the answer to Clean: nothing that the processes used is in use any more. Checkpoints are what can be read then; nil where that is not known.

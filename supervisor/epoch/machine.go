@@ -51,6 +51,8 @@ type Machine struct {
 	// lastExit is how the program last ended by itself in an earlier epoch, and lastExitEpoch is that one.
 	lastExit      *wire.Exit
 	lastExitEpoch int64
+	// ranIn is the epoch in which the program ran that is stopped.
+	ranIn int64
 	// running reports whether the program runs, and processes what is known of all that it has started.
 	running   bool
 	processes processes
@@ -105,7 +107,7 @@ func (m *Machine) Handle(now time.Time, event Event) []Action {
 	case Ordered:
 		m.obey(e.Order)
 	case Ended:
-		m.programEnded(e.Exit)
+		m.programEnded(e.Exit, e.ByItself)
 	case Gone:
 		m.gone()
 	case Cleaned:
@@ -166,12 +168,16 @@ func (m *Machine) start() {
 }
 
 // programEnded reports an end that the supervisor has not brought about.
-func (m *Machine) programEnded(exit *wire.Exit) {
+func (m *Machine) programEnded(exit *wire.Exit, byItself bool) {
 	warmedUp := m.warmUp.runs
 	m.running, m.warmUp.runs = false, false
 	switch {
-	case m.refused || m.state == wire.State_STATE_STOPPING:
-		return
+	case m.refused:
+	case m.state == wire.State_STATE_STOPPING:
+		if byItself && exit.Code != 0 && !warmedUp { // and the order of the later epoch was handled first
+			m.lastExit, m.lastExitEpoch = exit, m.ranIn
+			m.report(wire.State_STATE_STOPPING)
+		}
 	case m.state == wire.State_STATE_TERMINATING:
 		m.exit = exit
 		m.report(wire.State_STATE_TERMINATING)

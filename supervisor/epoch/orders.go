@@ -47,6 +47,9 @@ func (m *Machine) advance(o *wire.Order) {
 	if m.exit != nil && !m.warmUp.failed {
 		m.lastExit, m.lastExitEpoch = m.exit, m.epoch
 	}
+	if m.state == wire.State_STATE_RUNNING {
+		m.ranIn = m.epoch
+	}
 	m.epoch, m.order, m.progressed, m.checkpoints, m.resumeStep = o.Epoch, o, false, nil, 0
 	if o.Keep && m.state == wire.State_STATE_RUNNING || m.state == wire.State_STATE_WARMING_UP && o.Place == nil {
 		m.report(m.state)

@@ -43,6 +43,8 @@ type Exit struct {
 	Code           int
 	Signal         syscall.Signal
 	Started, Ended time.Time
+	// Stopped reports whether it was running when Stop was called.
+	Stopped bool
 }
 
 // Keeper starts, reaps and stops the processes of a container. A process has one, which reaps every child.
@@ -55,6 +57,8 @@ type Keeper struct {
 	// program is the process id of the program while it runs; ending is true until Ended has returned.
 	program int
 	ending  bool
+	// stopped reports whether the program was running when Stop was called.
+	stopped bool
 	// helpers are children that are none of the program's.
 	helpers map[int]bool
 	// present are the files of shared memory that were there before the program.
@@ -100,7 +104,7 @@ func (k *Keeper) Start(command, environ []string, stdout, stderr int) error {
 	if err != nil {
 		return fmt.Errorf("execute %s: %w", path, err)
 	}
-	k.program, k.ending = pid, true
+	k.program, k.ending, k.stopped = pid, true, false
 	return nil
 }
 
@@ -123,6 +127,9 @@ func exitOf(status unix.WaitStatus, started time.Time) Exit {
 
 // programEnded is called without the lock: Ended may take its time.
 func (k *Keeper) programEnded(e Exit) {
+	k.mu.Lock()
+	e.Stopped = k.stopped
+	k.mu.Unlock()
 	k.options.Ended(e)
 	k.mu.Lock()
 	defer k.mu.Unlock()

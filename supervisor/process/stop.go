@@ -43,12 +43,13 @@ func (k *Keeper) Stop() {
 	}
 }
 
-// left returns the living descendants that are no helpers, and whether the end of the program is still to be told.
+// left returns the living descendants that are no helpers, which are to be stopped, and whether the end of the program is still to be told.
 func (k *Keeper) left() (left []identity, running bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, p := range k.descendants() {
 		left = append(left, p.identity)
+		k.stopped = k.stopped || p.pid == k.program
 	}
 	return left, k.ending
 }
