@@ -56,7 +56,6 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if err := r.observeTaken(ctx, o); err != nil {
 		return nil, err
 	}
-	gang.Place(o.Pods, &job.Status)
 	m.reported.Store(false) // before the reports are read: a later one is another pass's
 	r.observeProcesses(o)
 	if err := r.observeCreateErrors(ctx, o); err != nil {
@@ -185,6 +184,7 @@ func (r *TrainingJobReconciler) observePods(ctx context.Context, o *gang.Observa
 	m := r.memoryOf(o.Job)
 	m.showBound(list.Items)
 	o.Pods = m.podsOf(o.Job, list.Items)
+	gang.Place(o.Pods, &o.Job.Status)
 	o.FitErrors = m.noteFitErrors(list.Items, o.Now)
 	for _, pods := range []*podMemory[bool]{&m.tried, &m.opened, &m.deleted} {
 		pods.keep(o.Pods)

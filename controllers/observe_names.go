@@ -35,6 +35,7 @@ func (r *TrainingJobReconciler) observeMissing(ctx context.Context, o *gang.Obse
 	for i := range found {
 		if isPodOf(&found[i], o.Job) {
 			o.Pods = append(o.Pods, podFor(o.Job, &found[i]))
+			gang.Place(o.Pods[len(o.Pods)-1:], &o.Job.Status)
 		}
 	}
 	return nil
