@@ -43,7 +43,8 @@ func (j job) order(s *v1alpha1.TrainingJobStatus) *Order {
 		o.ResumeStep = j.ResumeStep(s)
 	}
 	hosts, known := j.hosts(s)
-	if o.Start = o.Start && known; o.Start {
+	o.Start = o.Start && known
+	if o.Start || o.Release { // in a container that the kubelet has restarted the program starts by either
 		o.Hosts = hosts
 	}
 	if s.Placement != nil {

@@ -72,6 +72,22 @@ func TestASpareTakesOverALostRank(t *testing.T) {
 	check.Equal(t, "state", v1alpha1.StateRunning, s.status().State)
 }
 
+// In a container that the kubelet has restarted the program starts without an order to start, where no step starts it again.
+func TestTheHostsOfAProgramThatIsReleased(t *testing.T) {
+	s := warm(1)
+	s.lose("n01")
+	s.decide()
+	s.Pods = append(s.Pods[:1], s.Pods[2:]...)
+	s.all(gang.ProcessRunning)
+	s.decide()
+	s.Job.Annotations = map[string]string{v1alpha1.DryRun: "true"}
+	s.Pods[0].Process = nil
+	s.decide()
+	o := s.plan().Order
+	check.Equal(t, "start, release", []bool{false, true}, []bool{o.Start, o.Release})
+	check.Equal(t, "hosts", "10.0.0.4 llm-1-worker-1.llm-1 llm-1-worker-1\n", o.Hosts)
+}
+
 // Volcano makes the next pod of the lost one's name once that is deleted: not before the gang runs, which it would keep from starting.
 func TestTheLostPodIsDeletedOnceTheGangRuns(t *testing.T) {
 	s := warm(1)

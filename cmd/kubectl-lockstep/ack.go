@@ -226,7 +226,7 @@ func waitingForAck(jobs []v1alpha1.TrainingJob) []string {
 		mayWait := func(inc v1alpha1.Incident) bool {
 			return inc.Outcome == "" && rules.OfHealth(inc.Trigger) && !incident.Restarted(&inc)
 		}
-		if slices.ContainsFunc(jobs[i].Status.Incidents, mayWait) {
+		if jobs[i].Spec.ManagedBy == "" && slices.ContainsFunc(jobs[i].Status.Incidents, mayWait) {
 			out = append(out, jobs[i].Namespace+"/"+jobs[i].Name)
 		}
 	}

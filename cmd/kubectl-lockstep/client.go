@@ -173,6 +173,14 @@ func (c *cluster) job(ctx context.Context, name string) (*v1alpha1.TrainingJob, 
 	return job, err
 }
 
+// isOurs is an error for a job of which Lockstep in this cluster does nothing.
+func isOurs(job *v1alpha1.TrainingJob) error {
+	if by := job.Spec.ManagedBy; by != "" {
+		return fmt.Errorf("%s manages TrainingJob %s, and Lockstep in this cluster does not answer for it: ask in the cluster where its pods run", by, job.Name)
+	}
+	return nil
+}
+
 // namespaceExists returns an error where the namespace does not exist. It returns none where namespaces may not be read.
 func (c *cluster) namespaceExists(ctx context.Context) error {
 	names, err := namespaceNames(ctx, c, nil)

@@ -77,8 +77,8 @@ func (r *restartRequest) ask(ctx context.Context, out io.Writer, flags *genericc
 	if err != nil {
 		return err
 	}
-	if by := job.Spec.ManagedBy; by != "" {
-		return fmt.Errorf("%s manages TrainingJob %s, and Lockstep in this cluster does not answer for it: ask in the cluster where its pods run", by, job.Name)
+	if err := isOurs(job); err != nil {
+		return err
 	}
 	var ranks []gang.Rank
 	for _, name := range args[1:] {

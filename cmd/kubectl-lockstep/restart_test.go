@@ -89,9 +89,13 @@ func TestRestartAndMigrateAsk(t *testing.T) {
 // Nothing in this cluster would answer.
 func TestNoRequestToAnotherManager(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/dev/null")
-	for _, verb := range []string{"restart", "migrate"} {
+	for _, verb := range []string{"restart", "migrate", "suspend"} {
 		s := &server{objects: map[string]any{theJobs + "/llama": requestedJob(func(j *v1alpha1.TrainingJob) { j.Spec.ManagedBy = "kueue.x-k8s.io/multikueue" })}}
-		_, err := lockstep(verb, "llama", "worker-0", s.serve(t, core, product))
+		args := []string{verb, "llama", "worker-0"}
+		if verb == "suspend" {
+			args = args[:2]
+		}
+		_, err := lockstep(append(args, s.serve(t, core, product))...)
 		check.Equal(t, verb, "kueue.x-k8s.io/multikueue manages TrainingJob llama, and Lockstep in this cluster does not answer for it: ask in the cluster where its pods run", fmt.Sprint(err))
 		check.Equal(t, "written", 0, len(s.written))
 	}

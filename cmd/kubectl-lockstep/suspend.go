@@ -89,6 +89,9 @@ func (s *suspension) command(streams genericiooptions.IOStreams, flags *genericc
 // set changes a job, unless it is as wanted.
 func (s *suspension) set(ctx context.Context, out io.Writer, c *cluster, name string) error {
 	job, err := c.job(ctx, name)
+	if err == nil {
+		err = isOurs(job)
+	}
 	switch {
 	case err != nil:
 		return err

@@ -106,6 +106,9 @@ func TestOwners(t *testing.T) {
 	earlier.UID = "an-earlier-volcano-job"
 	gone := volcanoJob()
 	gone.Name = "gone"
+	managed, elsewhere := trainingJob(), volcanoJob()
+	managed.Name, managed.UID, managed.Spec.ManagedBy = "managed", "managed-uid", "kueue.x-k8s.io/multikueue"
+	elsewhere.Name, elsewhere.UID, elsewhere.OwnerReferences[0].Name, elsewhere.OwnerReferences[0].UID = "elsewhere", "elsewhere-uid", managed.Name, managed.UID
 	for name, tc := range map[string]struct {
 		change  func(*corev1.Pod)
 		refused string // by an order
@@ -119,6 +122,7 @@ func TestOwners(t *testing.T) {
 		"a Volcano Job that is gone":         {change: controlledBy(gone, ""), refused: "Job.batch.volcano.sh research/gone"},
 		"an earlier Volcano Job of the name": {change: controlledBy(earlier, ""), refused: "(UID an-earlier-volcano-job)"},
 		"an earlier TrainingJob of the name": {change: controlledBy(orphan, ""), refused: "TrainingJob.lockstep.dev research/llm (UID an-earlier-job)"},
+		"a TrainingJob of another manager":   {change: controlledBy(elsewhere, ""), says: "kueue.x-k8s.io/multikueue manages TrainingJob research/managed"},
 		"the job's, without a label":         {change: func(p *corev1.Pod) { p.Labels = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +132,8 @@ func TestOwners(t *testing.T) {
 			must(t, w.live.Create(t.Context(), changed))
 			must(t, w.live.Create(t.Context(), plain.DeepCopy()))
 			must(t, w.live.Create(t.Context(), orphan.DeepCopy()))
+			must(t, w.live.Create(t.Context(), managed.DeepCopy()))
+			must(t, w.live.Create(t.Context(), elsewhere.DeepCopy()))
 			p := w.connect(w.token("x"))
 			switch {
 			case tc.says != "":

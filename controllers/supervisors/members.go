@@ -112,6 +112,9 @@ func (s sources) find(ctx context.Context, who identity) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
+	if by := job.Spec.ManagedBy; by != "" {
+		return Job{}, stranger("%s manages TrainingJob %s/%s: Lockstep supervises none of its pods", by, job.Namespace, job.Name)
+	}
 	return JobOf(job), nil
 }
 

@@ -20,8 +20,9 @@ var errOutdated = errors.New("the session is out of date")
 var (
 	// errDevicesCame says that there are GPUs that the session's groups do not have.
 	errDevicesCame = fmt.Errorf("%w: GPUs have come", errOutdated)
-	// errClockSetBack says that the engine's clock reads less than before. Until it has caught up, what
-	// is watched already has nothing new, and is not even read (DCGM's dcgmlib/src/DcgmCacheManager.cpp).
+	// errClockSetBack says that the engine's clock reads less than before. Until it has caught up, what is watched already has nothing new,
+	// and is not even read. A field of a GPU is read at once by a new watch, unless another client watches it, too (AddEntityFieldWatch in
+	// DCGM's dcgmlib/src/DcgmCacheManager.cpp). The others are unknown until then.
 	errClockSetBack = fmt.Errorf("%w: the engine's clock was set back", errOutdated)
 )
 

@@ -33,7 +33,7 @@ func queues(c *Cluster, r *Result) {
 	}
 	jobsIn := map[string][]string{}
 	for i := range c.TrainingJobs.Items {
-		if job := &c.TrainingJobs.Items[i]; !over(job) {
+		if job := &c.TrainingJobs.Items[i]; !over(job) && job.Spec.ManagedBy == "" {
 			jobsIn[job.Spec.Queue] = append(jobsIn[job.Spec.Queue], full(job))
 		}
 	}

@@ -187,9 +187,11 @@ func TestJobs(t *testing.T) {
 			j.Spec.Queue = "research"
 			j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
 		}), nil},
-		"that nobody has looked at":       {job(func(j *v1alpha1.TrainingJob) { j.Generation = 1 }), []string{unseen}},
-		"that another controller manages": {job(func(j *v1alpha1.TrainingJob) { j.Generation, j.Spec.ManagedBy = 1, "kueue.x-k8s.io/multikueue" }), nil},
-		"that is new":                     {job(func(j *v1alpha1.TrainingJob) { j.Generation, j.CreationTimestamp = 1, *ago(time.Second) }), nil},
+		"that nobody has looked at": {job(func(j *v1alpha1.TrainingJob) { j.Generation = 1 }), []string{unseen}},
+		"that another controller manages": {job(func(j *v1alpha1.TrainingJob) {
+			j.Generation, j.Spec.ManagedBy, j.Spec.Queue = 1, "kueue.x-k8s.io/multikueue", "elsewhere"
+		}), nil},
+		"that is new": {job(func(j *v1alpha1.TrainingJob) { j.Generation, j.CreationTimestamp = 1, *ago(time.Second) }), nil},
 		"that was changed just now": {job(func(j *v1alpha1.TrainingJob) {
 			j.Generation, j.ManagedFields = 2, []metav1.ManagedFieldsEntry{{Time: ago(time.Second)}}
 		}), nil},
