@@ -129,7 +129,10 @@ func TestWhichJobsMayWait(t *testing.T) {
 	job := func(name string, inc v1alpha1.Incident) v1alpha1.TrainingJob {
 		return v1alpha1.TrainingJob{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Status: v1alpha1.TrainingJobStatus{Incidents: []v1alpha1.Incident{inc}}}
 	}
+	elsewhere := job("elsewhere", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed})
+	elsewhere.Spec.ManagedBy = "kueue.x-k8s.io/multikueue"
 	check.Equal(t, "jobs", []string{"a/ill"}, waitingForAck([]v1alpha1.TrainingJob{
+		elsewhere,
 		job("ill", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed}),
 		job("moved", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed, Steps: []v1alpha1.FiredStep{{Action: v1alpha1.MigratePod}}}),
 		job("over", v1alpha1.Incident{Trigger: v1alpha1.HealthFailed, Outcome: v1alpha1.OutcomeRecovered}),

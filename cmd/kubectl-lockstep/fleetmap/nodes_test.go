@@ -66,6 +66,22 @@ func printed(t *testing.T, f *Fleet, healths []v1alpha1.NodeHealth, name string,
 	return out.String()
 }
 
+func TestWhichJobsHaveNodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.TrainingJob)
+		want   bool
+	}{
+		"a job that was placed":       {func(*v1alpha1.TrainingJob) {}, true},
+		"one that is suspended":       {func(j *v1alpha1.TrainingJob) { j.Spec.Suspend = true }, false},
+		"one that was not placed":     {func(j *v1alpha1.TrainingJob) { j.Status.Placement = nil }, false},
+		"one of another controller's": {func(j *v1alpha1.TrainingJob) { j.Spec.ManagedBy = "kueue.x-k8s.io/multikueue" }, false},
+	} {
+		job := &v1alpha1.TrainingJob{Status: v1alpha1.TrainingJobStatus{Placement: &v1alpha1.Placement{}}}
+		tc.change(job)
+		check.Equal(t, name, tc.want, HasNodes(job))
+	}
+}
+
 func TestTheListOfNodes(t *testing.T) {
 	check.Equal(t, "table", `HYPERNODE  NODE    READY        STATE    SINCE  QUARANTINE  GPUS  HELD-FOR
 rack-2     gpu-2   yes          Healthy  5h     -           4/8   llama-70b
