@@ -70,7 +70,7 @@ ACTIONLINT := $(TOOLS)/actionlint
 PROTOBUF := $(TOOLS)/protobuf
 # Folders of the chart's templates that `make manifests` renders into config, and those of them that need a value.
 RENDERED := manager rbac agent policy
-OPTIONAL := alerts/receiver networkpolicy nvsentinel/drainer prometheus supervisors/server
+OPTIONAL := alerts/receiver kueue/workloads networkpolicy nvsentinel/drainer prometheus supervisors/server
 # What `make generate manifests` writes.
 GENERATED := charts config/grafana $(RENDERED:%=config/%) $(OPTIONAL:%=config/%) config/crd api/reference.md ':(glob)api/**/zz_generated.*.go' supervisor/wire
 MODULES = $(patsubst %/go.mod,%,$(shell git ls-files -- go.mod '*/go.mod' | sed 's|^go.mod$$|./go.mod|'))
@@ -108,7 +108,7 @@ $(PROTOBUF): .ci/protobuf/main.go .ci/protobuf/go.mod .ci/protobuf/go.sum | prer
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) $(PROTOBUF) ## write the types' deep copies, and the wire of the supervisors
-	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) object paths=./api/... paths=./controllers/kueue
 	$(PROTOBUF) -plugins=$(TOOLS)/protoc-gen-go,$(TOOLS)/protoc-gen-go-grpc supervisor/wire/supervision.proto
 
 $(HELM): test/cluster/binaries/helm/go.mod test/cluster/binaries/helm/go.sum | prereqs
@@ -132,7 +132,7 @@ manifests: $(CONTROLLER_GEN) $(HELM) $(HELM_DOCS) $(CRD_REF_DOCS) ## write the C
 	@rendered="$$(mktemp -d)" && trap 'rm -rf "$$rendered"' EXIT && \
 	render() { $(HELM) template lockstep charts/lockstep --namespace lockstep-system --kube-version 1.33 --values config/values.yaml \
 	  --output-dir "$$rendered/$$1" "$${@:2}" >/dev/null 2> >(grep -v 'found symbolic link' >&2); } && \
-	render default && render optional --set alerts.enabled=true,supervisors.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,nvsentinel.drainRequests.enabled=true && \
+	render default && render optional --set alerts.enabled=true,supervisors.enabled=true,networkPolicy.enabled=true,monitoring.podMonitors=true,nvsentinel.drainRequests.enabled=true,kueue.enabled=true && \
 	for dir in $(RENDERED); do cp "$$rendered/default/lockstep/templates/$$dir"/* config/$$dir; done && \
 	for dir in $(OPTIONAL); do cp "$$rendered/optional/lockstep/templates/$$dir"/* config/$$dir; done
 	go run ./config/grafana/generate -dir config/grafana

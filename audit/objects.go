@@ -291,7 +291,7 @@ func (j *trainingJob) finished() bool {
 
 // rests reports whether a job needs no pods.
 func (j *trainingJob) rests() bool {
-	return j.finished() || j.Spec.Suspend || j.Metadata.DeletionTimestamp != nil
+	return j.finished() || j.Spec.Suspend || is(j.Status.Conditions, "Suspended", "True") || j.Metadata.DeletionTimestamp != nil
 }
 
 // wanted is the incarnation that a rank should have: the later one of its task's and its own.

@@ -27,10 +27,13 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 		Now: r.Clock.Now(), Job: job, Refused: m.refused, Answers: r.checkpoints.answers(client.ObjectKeyFromObject(job)),
 		Requests: requestsOf(job), HoldLimits: r.HoldLimits,
 	}
+	var err error
+	if o.NotAdmitted, err = r.Admissions.Apply(ctx, job); err != nil {
+		return nil, err
+	}
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
 	o.LackingSince, o.SyncedTime, o.SyncHeard = m.lack.since, m.lack.synced, m.lack.heard
 	o.Vacated = m.vacated.of(job.Status.Holds)
-	var err error
 	if o.Topology, err = r.topology.Get(ctx, r.Client); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ import (
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/kueue"
 	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/controllers/predicates"
 	"github.com/lockstep-dev/lockstep/controllers/supervisors"
@@ -181,6 +182,9 @@ func (r *TrainingJobReconciler) SetupWithManager(mgr ctrl.Manager, workers int) 
 	}
 	if r.DrainRequests != nil {
 		b = b.Watches(nvsentinel.New(), handler.EnqueueRequestsFromMapFunc(r.jobsDrained))
+	}
+	if r.Admissions != nil {
+		b = b.Watches(&kueue.Workload{}, handler.EnqueueRequestsFromMapFunc(kueue.JobOf))
 	}
 	if r.Verdicts != nil {
 		b = b.WatchesRawSource(source.Channel(r.Verdicts.Woken(), handler.EnqueueRequestsFromMapFunc(r.jobsOn)))

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
 	"github.com/lockstep-dev/lockstep/controllers/hypernodes"
+	"github.com/lockstep-dev/lockstep/controllers/kueue"
 	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
@@ -49,6 +50,8 @@ type TrainingJobReconciler struct {
 	Verdicts *fleet.Verdicts
 	// DrainRequests say which pods leave the nodes that NVSentinel has cordoned; nil where all are to leave a cordoned node.
 	DrainRequests *nvsentinel.Requests
+	// Admissions say which jobs Kueue has admitted; nil where it has no say.
+	Admissions *kueue.Admissions
 
 	topology    hypernodes.Cache
 	memories    memories

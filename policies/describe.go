@@ -24,7 +24,7 @@ func (j job) describe(s *v1alpha1.TrainingJobStatus) {
 	j.describeStraggler(s)
 	j.describeSpares(s)
 	if meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionSuspended) != nil && !j.Job.Spec.Suspend && !gang.Finished(s) {
-		j.SetCondition(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "spec.suspend is false")
+		j.SetCondition(s, v1alpha1.ConditionSuspended, false, v1alpha1.ReasonResumed, "the job may run")
 	}
 	s.State = j.stateOfJob(s)
 	s.Message = j.message(s)
@@ -50,6 +50,8 @@ func (j job) message(s *v1alpha1.TrainingJobStatus) string {
 			return story
 		}
 		return told(v1alpha1.ConditionStraggler)
+	case v1alpha1.StateSuspended:
+		return told(v1alpha1.ConditionSuspended)
 	case v1alpha1.StateQueued, v1alpha1.StateRefused:
 		return told(v1alpha1.ConditionScheduled)
 	case v1alpha1.StateStarting:

@@ -23,7 +23,7 @@ const (
 	StateRunning State = "Running"
 	// StateRecovering means that an incident is open.
 	StateRecovering State = "Recovering"
-	// StateSuspended means that spec.suspend has stopped the job.
+	// StateSuspended means that spec.suspend has stopped the job, or that it waits for Kueue to admit it.
 	StateSuspended State = "Suspended"
 	// StateCompleted means that the job has succeeded. It is final.
 	StateCompleted State = "Completed"

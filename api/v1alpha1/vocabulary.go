@@ -111,7 +111,7 @@ const (
 	ConditionHoldsRefused = "HoldsRefused"
 	// ConditionSparesReady is True while every spare that takes over waits for a rank. It keeps its value while an incident is open; jobs without such spares do not have it.
 	ConditionSparesReady = "SparesReady"
-	// ConditionSuspended is True while spec.suspend has taken effect.
+	// ConditionSuspended is True while spec.suspend has taken effect, or Kueue has not admitted the job.
 	ConditionSuspended = "Suspended"
 	// ConditionCompleted is True once the job has succeeded. It is terminal.
 	ConditionCompleted = "Completed"
@@ -146,7 +146,8 @@ const (
 	ReasonStandingHoldsOff    = "StandingHoldsOff"    // the manager does not allow hold.policy Always
 	ReasonHoldsGranted        = "HoldsGranted"        // no hold is refused
 	ReasonSuspended           = "SuspendedBySpec"     // spec.suspend is true
-	ReasonResumed             = "Resumed"             // spec.suspend went back to false
+	ReasonNotAdmitted         = "NotAdmitted"         // Kueue has not admitted the job's Workload, or evicts it
+	ReasonResumed             = "Resumed"             // the job may run again
 	ReasonTasksSucceeded      = "TasksSucceeded"      // the tasks that count have succeeded
 	ReasonDeadlineExceeded    = "DeadlineExceeded"    // spec.activeDeadlineSeconds has passed
 	ReasonFailedByRule        = "FailedByRule"        // a rule's FailJob step fired

@@ -40,6 +40,7 @@ type options struct {
 	supervisorImage              string
 	drainRequests                string
 	drainer                      bool
+	kueue                        bool
 	tracing                      tracingOptions
 	log                          zap.Options
 }
@@ -66,6 +67,7 @@ func parseFlags() *options {
 	flag.StringVar(&o.supervisorImage, "supervisor-image", "", "image of lockstep-run, which pods of jobs with spec.supervisor copy it from")
 	flag.StringVar(&o.drainRequests, "drain-requests-namespace", "", "namespace of NVSentinel's DrainRequests, which then say which ranks leave a node that NVSentinel has cordoned; default: all ranks are to leave each cordoned node")
 	flag.BoolVar(&o.drainer, "drainer", false, "carry out the DrainRequests of --drain-requests-namespace, and run nothing else")
+	flag.BoolVar(&o.kueue, "kueue", false, "have Kueue decide when the TrainingJobs run that have the label kueue.x-k8s.io/queue-name")
 	o.tracing.bindFlags(flag.CommandLine)
 	o.log.BindFlags(flag.CommandLine)
 	version.AddFlag(flag.CommandLine)

@@ -30,6 +30,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers"
 	"github.com/lockstep-dev/lockstep/controllers/fleet"
+	"github.com/lockstep-dev/lockstep/controllers/kueue"
 	"github.com/lockstep-dev/lockstep/controllers/nvsentinel"
 	"github.com/lockstep-dev/lockstep/controllers/tracing"
 	"github.com/lockstep-dev/lockstep/health/alerts"
@@ -52,7 +53,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, v1alpha1.AddToScheme,
-		batch.AddToScheme, bus.AddToScheme, scheduling.AddToScheme, topology.AddToScheme,
+		kueue.AddToScheme, batch.AddToScheme, bus.AddToScheme, scheduling.AddToScheme, topology.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}
@@ -134,7 +135,11 @@ func (o *options) part() part {
 	}
 	cached := controllers.CacheOptions(o.holdLimits().Resources...)
 	maps.Copy(cached.ByObject, requests)
-	return part{"manager.lockstep.dev", cached, slices.AppendSeq(slices.Clone(kinds), maps.Keys(requests)), setUp}
+	read := slices.AppendSeq(slices.Clone(kinds), maps.Keys(requests))
+	if o.kueue {
+		read = append(read, kueue.Kinds()...)
+	}
+	return part{"manager.lockstep.dev", cached, read, setUp}
 }
 
 // follow has the jobs follow DrainRequests.
@@ -144,6 +149,16 @@ func (o *options) follow(ctx context.Context, mgr ctrl.Manager, jobs *controller
 	}
 	jobs.DrainRequests = &nvsentinel.Requests{Reader: mgr.GetCache()} // the client reads what has no Go type from the API server
 	return nvsentinel.AddIndex(ctx, mgr.GetFieldIndexer())
+}
+
+// queue has Kueue decide when jobs run.
+func (o *options) queue(ctx context.Context, mgr ctrl.Manager, jobs *controllers.TrainingJobReconciler) error {
+	if !o.kueue {
+		return nil
+	}
+	jobs.Admissions = &kueue.Admissions{Cached: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	workloads := &kueue.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("lockstep"), Clock: clock.RealClock{}}
+	return workloads.SetupWithManager(ctx, mgr)
 }
 
 // setUpDrainer adds the drainer, which runs apart, as a service account of its own: it may evict pods of all kinds, and the manager may not.
@@ -180,6 +195,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, traces *tracing.Tr
 	}
 	if err := o.follow(ctx, mgr, jobs); err != nil {
 		return err
+	}
+	if err := o.queue(ctx, mgr, jobs); err != nil {
+		return fmt.Errorf("set up the controller of Kueue's Workloads: %w", err)
 	}
 	if err := jobs.SetupWithManager(mgr, o.workers); err != nil {
 		return fmt.Errorf("set up the TrainingJob controller: %w", err)

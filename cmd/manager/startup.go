@@ -94,7 +94,7 @@ func (s *startup) awaitKinds(ctx context.Context) bool {
 		case err != nil:
 			log.Error(err, "The API server does not say which kinds it serves; the manager asks again")
 		case len(lacks) > 0:
-			log.Info("The API server does not serve all kinds yet: install the CRDs of Lockstep and Volcano, or NVSentinel's", "missing", strings.Join(lacks, ", "))
+			log.Info("The API server does not serve all kinds yet: install the CRDs of Lockstep and Volcano, and those of Kueue or NVSentinel where a flag names these", "missing", strings.Join(lacks, ", "))
 		case told != "":
 			log.Info("The API server serves all kinds now")
 		}

@@ -46,6 +46,11 @@ func Finished(s *v1alpha1.TrainingJobStatus) bool {
 	return IsTrue(s, v1alpha1.ConditionCompleted) || IsTrue(s, v1alpha1.ConditionFailed)
 }
 
+// Suspended reports whether a job is to have no pods: by its spec, or since Kueue has not admitted it.
+func Suspended(job *v1alpha1.TrainingJob) bool {
+	return job.Spec.Suspend || IsTrue(&job.Status, v1alpha1.ConditionSuspended)
+}
+
 // IsTrue reports whether a status has a condition that is true.
 func IsTrue(s *v1alpha1.TrainingJobStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, condition)

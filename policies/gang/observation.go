@@ -19,6 +19,8 @@ type Observation struct {
 	Now time.Time
 	// Job as it was read. Decisions never change it.
 	Job *v1alpha1.TrainingJob
+	// NotAdmitted is why Kueue keeps the job, which is suspended then, from running; empty where it does not.
+	NotAdmitted string
 	// VolcanoJobs that the TrainingJob owns, of every attempt.
 	VolcanoJobs []VolcanoJob
 	// PodGroup of the current attempt; nil where there is none.

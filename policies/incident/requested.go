@@ -25,6 +25,8 @@ func (v *View) NewRequest(s *v1alpha1.TrainingJobStatus) *v1alpha1.RestartReques
 // Refusal says why a request cannot be carried out; empty where it can.
 func (v *View) Refusal(s *v1alpha1.TrainingJobStatus, request *v1alpha1.RestartRequest) string {
 	switch {
+	case v.NotAdmitted != "":
+		return "the job waits for its quota: all of its pods are created again once it has that"
 	case v.Job.Spec.Suspend:
 		return "the job is suspended: set spec.suspend to false, and all of its pods are created again"
 	case s.Placement == nil:

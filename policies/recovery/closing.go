@@ -116,7 +116,11 @@ func (e Engine) finish(s *v1alpha1.TrainingJobStatus, condition, reason, message
 
 // Suspend marks a job as suspended, and cancels its open incidents.
 func (e Engine) Suspend(s *v1alpha1.TrainingJobStatus) {
-	e.SetCondition(s, v1alpha1.ConditionSuspended, true, v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered")
+	reason, message := v1alpha1.ReasonSuspended, "spec.suspend is true; home is remembered"
+	if e.NotAdmitted != "" {
+		reason, message = v1alpha1.ReasonNotAdmitted, e.NotAdmitted
+	}
+	e.SetCondition(s, v1alpha1.ConditionSuspended, true, reason, message)
 	e.endAll(s, v1alpha1.OutcomeCancelled)
 	e.noteRequest(s) // it is refused
 }

@@ -189,7 +189,7 @@ func outputOf(cmd *exec.Cmd) ([]byte, error) {
 func cacheKey(modules string) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintln(hash, recipe, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	for _, module := range []string{".", "kwok", "helm", "alerting", "dns", "tracing"} {
+	for _, module := range []string{".", "kwok", "helm", "alerting", "dns", "tracing", "kueue"} {
 		programs, err := filepath.Glob(filepath.Join(modules, module, "*.go"))
 		if err != nil {
 			return "", err
@@ -220,4 +220,13 @@ func RepositoryRoot() (string, error) {
 			return "", fmt.Errorf("no Lockstep repository at or above %s: run this inside one", start)
 		}
 	}
+}
+
+// ModuleDir is the folder of the source of a module that one of the binaries' modules pins.
+func ModuleDir(ctx context.Context, pinnedBy, module string) (string, error) {
+	root, err := RepositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	return goCommand(ctx, filepath.Join(root, "test", "cluster", "binaries", pinnedBy), "list", "-m", "-f", "{{.Dir}}", module)
 }

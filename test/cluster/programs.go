@@ -25,6 +25,7 @@ const (
 	Prometheus   = "prometheus"
 	Promtool     = "promtool"
 	Collector    = "otelcol"
+	Kueue        = "kueue"
 )
 
 const (
@@ -63,6 +64,7 @@ func tools() []binary {
 		{name: Prometheus, module: "alerting", pkg: prometheus + "/cmd/prometheus", tags: "remove_all_sd", stamped: prometheusVersion + ".Version", version: prometheus},
 		{name: Promtool, module: "alerting", pkg: prometheus + "/cmd/promtool", tags: "remove_all_sd"},
 		{name: Collector, module: "tracing", pkg: "."},
+		{name: Kueue, module: "kueue", pkg: "sigs.k8s.io/kueue/cmd/kueue"},
 	}
 }
 

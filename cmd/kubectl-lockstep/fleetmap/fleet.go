@@ -145,5 +145,5 @@ func (f *Fleet) Place(jobs []v1alpha1.TrainingJob) {
 
 // HasNodes reports whether a job was placed, and has neither ended nor been suspended since. One of another manager may have nodes of another cluster.
 func HasNodes(job *v1alpha1.TrainingJob) bool {
-	return job.Spec.ManagedBy == "" && job.Status.Placement != nil && !job.Spec.Suspend && !gang.Finished(&job.Status)
+	return job.Spec.ManagedBy == "" && job.Status.Placement != nil && !gang.Suspended(job) && !gang.Finished(&job.Status)
 }

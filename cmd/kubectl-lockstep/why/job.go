@@ -97,10 +97,10 @@ var (
 )
 
 // active reports whether the job should have pods.
-func (s *Snapshot) active() bool { return !gang.Finished(&s.Job.Status) && !s.Job.Spec.Suspend }
+func (s *Snapshot) active() bool { return !gang.Finished(&s.Job.Status) && !gang.Suspended(s.Job) }
 
 func suspended(s *Snapshot) []Fact {
-	if !s.Job.Spec.Suspend || gang.Finished(&s.Job.Status) {
+	if !gang.Suspended(s.Job) || gang.Finished(&s.Job.Status) {
 		return nil
 	}
 	out := stopped(s)
