@@ -137,6 +137,7 @@ func (o *options) part() part {
 	maps.Copy(cached.ByObject, requests)
 	read := slices.AppendSeq(slices.Clone(kinds), maps.Keys(requests))
 	if o.kueue {
+		cached.ByObject[&kueue.Workload{}] = kueue.ByObject()
 		read = append(read, kueue.Kinds()...)
 	}
 	return part{"manager.lockstep.dev", cached, read, setUp}

@@ -24,13 +24,14 @@ type Admissions struct {
 }
 
 // Apply makes of a job what it is to Kueue: suspended, for the reason that is returned, or with its pods on the nodes of their flavors. That is for one pass, and is written
-// nowhere. A job that runs is not stopped for what only a cache says.
+// nowhere. No job is stopped, and none started, for what only a cache says.
 func (a *Admissions) Apply(ctx context.Context, job *v1alpha1.TrainingJob) (waits string, err error) {
 	if a == nil || !IsQueued(job) || job.Spec.Suspend || gang.Finished(&job.Status) {
 		return "", nil
 	}
 	w, waits, err := a.read(ctx, a.Cached, job)
-	if err == nil && waits != "" && job.Status.Attempt > 0 && job.Status.State != v1alpha1.StateSuspended {
+	runs := job.Status.Attempt > 0 && job.Status.State != v1alpha1.StateSuspended
+	if err == nil && runs == (waits != "") {
 		w, waits, err = a.read(ctx, a.Live, job)
 	}
 	if err != nil {
@@ -41,7 +42,13 @@ func (a *Admissions) Apply(ctx context.Context, job *v1alpha1.TrainingJob) (wait
 		return waits, nil
 	}
 	for i := range job.Spec.Tasks {
-		if err := a.place(ctx, w, &job.Spec.Tasks[i]); err != nil {
+		err := a.place(ctx, w, &job.Spec.Tasks[i])
+		switch {
+		case apierrors.IsNotFound(err) && runs: // Kueue lets a flavor go that no queue has, and no job stops for that
+		case apierrors.IsNotFound(err):
+			job.Spec.Suspend = true
+			return err.Error(), nil
+		case err != nil:
 			return "", err
 		}
 	}
@@ -54,7 +61,7 @@ func (a *Admissions) read(ctx context.Context, from client.Reader, job *v1alpha1
 	err := from.Get(ctx, types.NamespacedName{Namespace: job.Namespace, Name: NameFor(job)}, w)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, "Workload " + NameFor(job) + " of Kueue does not exist yet", nil
+		return nil, "Workload " + NameFor(job) + " of Kueue does not exist yet: an event of the job says so where it is refused", nil
 	case err != nil:
 		return nil, "", fmt.Errorf("get Workload %s: %w", NameFor(job), err)
 	}

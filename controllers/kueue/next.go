@@ -19,32 +19,53 @@ var evictedForOthers = []string{"Preempted", "NodeFailures"}
 
 // advance brings a Workload a step further. The job has stopped where none of its pods runs, nor will without another admission.
 func (w *Workload) advance(job *v1alpha1.TrainingJob, stopped bool, now time.Time) {
+	if !stopped {
+		w.noteReady(job, now)
+		return
+	}
 	evicted := meta.FindStatusCondition(w.Status.Conditions, ConditionEvicted)
-	reserved := meta.FindStatusCondition(w.Status.Conditions, ConditionQuotaReserved)
-	onHold := reserved != nil && reserved.Status == metav1.ConditionFalse && reserved.Reason == reasonOnHold
 	switch {
 	case w.is(ConditionFinished) || !w.DeletionTimestamp.IsZero():
-		if stopped {
-			letGo(w)
-		}
+		letGo(w)
 	case gang.Finished(&job.Status):
-		if stopped {
-			w.finish(job, now)
-		}
+		w.finish(job, now)
+	case prebuilt(job) != "" && !w.isFor(job):
+		w.set(ConditionFinished, true, reasonOutOfSync, "the Workload is for other pods than those of the TrainingJob", now)
+	case job.Spec.Suspend && !w.isOnHold():
+		w.resetChecks(now)
+		w.release(reasonOnHold, "spec.suspend of the TrainingJob is true", now)
 	case job.Spec.Suspend:
-		if stopped && !onHold {
-			w.release(reasonOnHold, "spec.suspend of the TrainingJob is true", now)
-		}
-	case onHold:
+	case w.isOnHold():
 		w.set(ConditionQuotaReserved, false, reasonPending, "spec.suspend of the TrainingJob is false", now)
-	case w.is(ConditionEvicted):
-		if stopped && w.is(ConditionQuotaReserved) {
-			w.set(ConditionRequeued, slices.Contains(evictedForOthers, evicted.Reason), evicted.Reason, evicted.Message, now)
-			w.release(reasonPending, evicted.Message, now)
-		}
+	case w.is(ConditionEvicted) && w.is(ConditionQuotaReserved):
+		w.set(ConditionRequeued, slices.Contains(evictedForOthers, evicted.Reason), evicted.Reason, evicted.Message, now)
+		w.release(reasonPending, evicted.Message, now)
 	default:
 		w.noteReady(job, now)
 	}
+}
+
+// isOnHold reports whether a Workload waits for its job to be resumed.
+func (w *Workload) isOnHold() bool {
+	reserved := meta.FindStatusCondition(w.Status.Conditions, ConditionQuotaReserved)
+	return reserved != nil && reserved.Status == metav1.ConditionFalse && reserved.Reason == reasonOnHold
+}
+
+// clusterStopsWithin is how long another cluster has to stop a job before its quota here is given back: it may be lost.
+const clusterStopsWithin = time.Minute
+
+// stoppedElsewhere reports whether another cluster has stopped a job of which Kueue evicts the Workload, by the status that MultiKueue copies; or, where that has lost the cluster, or
+// only its user stops it, at once.
+func (w *Workload) stoppedElsewhere(job *v1alpha1.TrainingJob, now time.Time) (is bool, again time.Duration) {
+	evicted := meta.FindStatusCondition(w.Status.Conditions, ConditionEvicted)
+	if evicted == nil || evicted.Status != metav1.ConditionTrue || evicted.Reason == evictedByCheck || !w.is(ConditionQuotaReserved) || job.Spec.Suspend {
+		return true, 0
+	}
+	if job.Status.State == "" || job.Status.State == v1alpha1.StateSuspended || gang.Finished(&job.Status) {
+		return true, 0
+	}
+	again = evicted.LastTransitionTime.Add(clusterStopsWithin).Sub(now)
+	return again <= 0, max(again, 0)
 }
 
 // finish reports how a job has ended.
@@ -64,12 +85,24 @@ func (w *Workload) release(reason, message string, now time.Time) {
 	w.set(ConditionPodsReady, false, reasonWaitForStart, "no pod runs", now)
 }
 
+// resetChecks has the checks of an admission decide again, as Kueue does where it evicts.
+func (w *Workload) resetChecks(now time.Time) {
+	w.Status.ClusterName = nil
+	for i := range w.Status.AdmissionChecks {
+		if check := &w.Status.AdmissionChecks[i]; check.State != checkPending {
+			*check = AdmissionCheck{Name: check.Name, State: checkPending, Message: "Reset, since the TrainingJob is suspended. Previously: " + check.State, LastTransitionTime: metav1.NewTime(now)}
+		}
+	}
+}
+
 // noteReady says that all pods of a job run. That they did is said until it is stopped: its recovery is not Kueue's to time.
 func (w *Workload) noteReady(job *v1alpha1.TrainingJob, now time.Time) {
 	if w.is(ConditionAdmitted) && gang.IsTrue(&job.Status, v1alpha1.ConditionRunning) {
 		w.set(ConditionPodsReady, true, reasonStarted, "all pods run", now)
 	}
 }
+
+const checkPending = "Pending"
 
 // maxMessage is the most that a condition takes, in bytes.
 const maxMessage = 32 << 10

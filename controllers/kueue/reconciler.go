@@ -4,6 +4,7 @@ package kueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,11 +13,11 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/writes"
@@ -50,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 	}
 	var own *Workload
 	for i := range all.Items {
-		if w := &all.Items[i]; job != nil && IsQueued(job) && w.Name == NameFor(job) && ownedBy(w, job) {
+		if w := &all.Items[i]; job != nil && job.DeletionTimestamp.IsZero() && IsQueued(job) && w.Name == NameFor(job) && ownedBy(w, job) {
 			own = w
 		} else if err := r.dismiss(ctx, w, job); err != nil {
 			return ctrl.Result{}, err
@@ -62,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key ctrl.Request) (ctrl.Resu
 	case own == nil:
 		return r.provide(ctx, job)
 	}
-	return ctrl.Result{}, r.advance(ctx, own, job)
+	return r.advance(ctx, own, job)
 }
 
 // read is a job of this manager, or one that MultiKueue runs elsewhere; nil where there is neither.
@@ -96,7 +97,7 @@ func (r *Reconciler) dismiss(ctx context.Context, w *Workload, job *v1alpha1.Tra
 	}
 	uid, _ := w.owner()
 	running, err := r.running(ctx, w.Namespace, uid)
-	if needsQuota := running && !(isOf && !IsQueued(job)); err != nil || needsQuota {
+	if needsQuota := running && (!isOf || IsQueued(job)); err != nil || needsQuota {
 		return err
 	}
 	return r.write(ctx, w, letGo)
@@ -113,17 +114,31 @@ func (r *Reconciler) remove(ctx context.Context, w *Workload) error {
 	return nil
 }
 
-// running reports whether pods of a job run here.
+// running reports whether pods of a job run here, or a Volcano Job may yet make some.
 func (r *Reconciler) running(ctx context.Context, namespace, uid string) (bool, error) {
-	pods := &corev1.PodList{}
-	if err := r.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelUID: uid}, client.UnsafeDisableDeepCopy); err != nil {
+	of := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelUID: uid}, client.UnsafeDisableDeepCopy}
+	pods, jobs := &corev1.PodList{}, &batch.JobList{}
+	if err := r.List(ctx, pods, of...); err != nil {
 		return false, fmt.Errorf("list pods: %w", err)
 	}
-	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return !hasEnded(&p) }), nil
+	if err := r.List(ctx, jobs, of...); err != nil {
+		return false, fmt.Errorf("list Volcano Jobs: %w", err)
+	}
+	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return !hasEnded(&p) }) ||
+		slices.ContainsFunc(jobs.Items, func(v batch.Job) bool { return !isOver(&v) }), nil
 }
 
 func hasEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// isOver reports whether a Volcano Job makes no more pods.
+func isOver(v *batch.Job) bool {
+	switch v.Status.State.Phase {
+	case batch.Aborted, batch.Completed, batch.Terminated, batch.Failed:
+		return true
+	}
+	return false
 }
 
 // provide makes the Workload of a job, or takes the one that was made for it.
@@ -138,19 +153,40 @@ func (r *Reconciler) provide(ctx context.Context, job *v1alpha1.TrainingJob) (ct
 	if err := r.prioritize(ctx, w, job); err != nil {
 		return r.refused(job, err)
 	}
-	if err := r.Create(ctx, w); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := r.Create(ctx, w)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.isOwn(ctx, job)
+	}
+	if err != nil {
 		return r.refused(job, fmt.Errorf("create Workload %s: %w", w.Name, err))
 	}
 	return ctrl.Result{}, nil
 }
 
-// refused says why a job has no Workload.
-func (r *Reconciler) refused(job *v1alpha1.TrainingJob, err error) (ctrl.Result, error) {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		r.Events.Eventf(job, nil, corev1.EventTypeWarning, "WorkloadRefused", "Queue", "%s", truncate(err.Error()))
+// errTaken is that another owner has the Workload of a name.
+var errTaken = errors.New("another owner has one of the name")
+
+// isOwn returns an error where the Workload of a job's name is not its own. The cache may have yet to show one that is.
+func (r *Reconciler) isOwn(ctx context.Context, job *v1alpha1.TrainingJob) error {
+	w := &Workload{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: NameFor(job)}, w)
+	if err == nil && !ownedBy(w, job) {
+		return errTaken
 	}
-	return ctrl.Result{}, err
+	return client.IgnoreNotFound(err)
 }
+
+// refused says why a job has no Workload, and has it tried again.
+func (r *Reconciler) refused(job *v1alpha1.TrainingJob, err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) {
+		return ctrl.Result{}, err
+	}
+	r.Events.Eventf(job, nil, corev1.EventTypeWarning, "WorkloadRefused", "Queue", "%s", truncate(err.Error()))
+	return ctrl.Result{RequeueAfter: triesAgain}, nil
+}
+
+// triesAgain is after how long something is tried again that was refused.
+const triesAgain = 30 * time.Second
 
 // maxNote is the most that an event takes, in bytes.
 const maxNote = 1000
@@ -160,36 +196,66 @@ func truncate(text string) string { return text[:min(len(text), maxNote)] }
 // adopt takes the Workload that was made for a job, unless it is another's.
 func (r *Reconciler) adopt(ctx context.Context, job *v1alpha1.TrainingJob) (ctrl.Result, error) {
 	w := &Workload{}
-	err := r.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: prebuilt(job)}, w)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: prebuilt(job)}, w) // the cache has no pods of Workloads without an owner
 	if apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: asksAgain}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get Workload %s: %w", prebuilt(job), err)
 	}
-	if metav1.GetControllerOfNoCopy(w) != nil {
-		r.Events.Eventf(job, nil, corev1.EventTypeWarning, "WorkloadRefused", "Queue", "Workload %s, which the job names, belongs to another", w.Name)
-		return ctrl.Result{RequeueAfter: time.Minute}, nil
+	if ownedBy(w, job) {
+		return ctrl.Result{}, nil // the cache has yet to show it
+	}
+	if !w.isFree(job) {
+		return r.refused(job, fmt.Errorf("take Workload %s, which the job names: it has an owner, has ended, or is for other pods", w.Name))
 	}
 	return ctrl.Result{}, r.write(ctx, w, func(w *Workload) {
+		if !slices.Contains(w.Finalizers, Finalizer) {
+			w.Finalizers = append(w.Finalizers, Finalizer)
+		}
 		w.OwnerReferences = append(w.OwnerReferences, ownerOf(job))
 		w.Labels = join(w.Labels, map[string]string{LabelJobUID: string(job.UID)})
 	})
 }
 
 // advance takes the Workload of a job one step further. One whose quota is for fewer pods, or others, goes, and the job gets another.
-func (r *Reconciler) advance(ctx context.Context, w *Workload, job *v1alpha1.TrainingJob) error {
-	running, err := r.running(ctx, job.Namespace, string(job.UID))
-	if err != nil {
-		return err
-	}
+func (r *Reconciler) advance(ctx context.Context, w *Workload, job *v1alpha1.TrainingJob) (ctrl.Result, error) {
 	if w.DeletionTimestamp.IsZero() && !w.is(ConditionFinished) && !gang.Finished(&job.Status) && prebuilt(job) == "" {
 		if err := r.correct(ctx, w, job); err != nil {
-			return err
+			return ctrl.Result{}, err
 		}
 	}
-	stopped := !running && (job.Spec.ManagedBy != "" || job.Status.State == v1alpha1.StateSuspended || gang.Finished(&job.Status))
-	return r.write(ctx, w, func(w *Workload) { w.advance(job, stopped, r.Clock.Now()) })
+	stopped, due, err := r.stopped(ctx, w, job)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: due}, r.write(ctx, w, func(w *Workload) { w.advance(job, stopped, r.Clock.Now()) })
+}
+
+// stopped reports whether no pod of a job runs, nor will without another admission. Where only time tells, that is when to look again. A job that has quota is asked the API server
+// about: the cache may still say that it is suspended.
+func (r *Reconciler) stopped(ctx context.Context, w *Workload, job *v1alpha1.TrainingJob) (is bool, again time.Duration, err error) {
+	if job.Spec.ManagedBy != "" {
+		is, again = w.stoppedElsewhere(job, r.Clock.Now())
+		return is, again, nil
+	}
+	rests := func(job *v1alpha1.TrainingJob) bool {
+		return job.Status.State == v1alpha1.StateSuspended || gang.Finished(&job.Status)
+	}
+	if !rests(job) {
+		return false, 0, nil
+	}
+	if running, err := r.running(ctx, job.Namespace, string(job.UID)); err != nil || running {
+		return false, 0, err
+	}
+	if !w.is(ConditionQuotaReserved) {
+		return true, 0, nil
+	}
+	live := &v1alpha1.TrainingJob{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {
+		return false, 0, fmt.Errorf("get the job from the API server: %w", err)
+	}
+	return live.UID == job.UID && rests(live), 0, nil
 }
 
 // correct makes a Workload ask for what its job does now.

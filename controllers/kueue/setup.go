@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 )
 
@@ -26,7 +28,9 @@ import (
 const indexJob = "trainingJob"
 
 // Kinds are those of Kueue that are read.
-func Kinds() []client.Object { return []client.Object{&Workload{}, &ResourceFlavor{}, &WorkloadPriorityClass{}} }
+func Kinds() []client.Object {
+	return []client.Object{&Workload{}, &ResourceFlavor{}, &WorkloadPriorityClass{}}
+}
 
 // JobOf is the TrainingJob that a Workload is of.
 func JobOf(_ context.Context, o client.Object) []reconcile.Request {
@@ -37,12 +41,30 @@ func JobOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: name}}}
 }
 
+// jobNameOf is the value of the index.
+func jobNameOf(o client.Object) []string {
+	if _, name := o.(*Workload).owner(); name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// ByObject has a cache keep of other owners' Workloads no pods: what is read of these is who owns them.
+func ByObject() cache.ByObject {
+	return cache.ByObject{Transform: func(obj any) (any, error) {
+		if w, ok := obj.(*Workload); ok {
+			w.ManagedFields = nil
+			if uid, _ := w.owner(); uid == "" {
+				w.Spec.PodSets = nil
+			}
+		}
+		return obj, nil
+	}}
+}
+
 // SetupWithManager adds the reconciler, and the cache of the jobs that MultiKueue runs elsewhere, which the manager's own leaves out.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &Workload{}, indexJob, func(o client.Object) []string {
-		_, name := o.(*Workload).owner()
-		return []string{name}
-	})
+	err := mgr.GetFieldIndexer().IndexField(ctx, &Workload{}, indexJob, jobNameOf)
 	if err != nil {
 		return fmt.Errorf("index Workloads by their jobs: %w", err)
 	}
@@ -62,21 +84,26 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&v1alpha1.TrainingJob{}).
 		WatchesRawSource(source.Kind(elsewhere, &v1alpha1.TrainingJob{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.TrainingJob]{})).
 		Watches(&Workload{}, handler.EnqueueRequestsFromMapFunc(JobOf)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(jobOfPod), builder.WithPredicates(ends())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(jobOfPod), builder.WithPredicates(ends(hasEnded))).
+		Watches(&batch.Job{}, handler.EnqueueRequestsFromMapFunc(jobOfPod), builder.WithPredicates(ends(isOver))).
 		Complete(r)
 }
 
+// jobOfPod is the job of a pod, or of a Volcano Job.
 func jobOfPod(_ context.Context, o client.Object) []reconcile.Request {
+	if o.GetLabels()[v1alpha1.LabelJob] == "" {
+		return nil
+	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[v1alpha1.LabelJob]}}}
 }
 
-// ends lets pods through that end.
-func ends() predicate.Funcs {
+// ends lets objects through that end.
+func ends[T client.Object](hasEnded func(T) bool) predicate.Funcs {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return !hasEnded(e.ObjectOld.(*corev1.Pod)) && hasEnded(e.ObjectNew.(*corev1.Pod))
+			return !hasEnded(e.ObjectOld.(T)) && hasEnded(e.ObjectNew.(T))
 		},
 	}
 }

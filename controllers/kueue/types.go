@@ -1,6 +1,5 @@
 // Package kueue has Kueue's quota decide when a TrainingJob runs: a job with the label of a queue gets a Workload, and renders nothing until Kueue has
 // admitted that. Kueue's own types would bring the modules of all its integrations with them; those here are what is read and written of its API v1beta2.
-// +kubebuilder:object:generate=true
 package kueue
 
 import (
@@ -21,6 +20,8 @@ const (
 	LabelPriority = "kueue.x-k8s.io/priority-class"
 	// Prebuilt is the annotation, or the label, that names the Workload that was made for a job, as MultiKueue does.
 	Prebuilt = "kueue.x-k8s.io/prebuilt-workload-name"
+	// LabelOrigin has the name of the MultiKueue that has made a Workload, and its job.
+	LabelOrigin = "kueue.x-k8s.io/multikueue-origin"
 	// LabelJobUID has the UID of the job on its Workload.
 	LabelJobUID = "kueue.x-k8s.io/job-uid"
 	// Finalizer keeps a Workload, and its quota, until the pods of its job are gone.
@@ -45,10 +46,14 @@ const (
 	reasonFailed        = "Failed"
 	reasonStarted       = "Started"
 	reasonWaitForStart  = "WaitForStart"
+	reasonOutOfSync     = "OutOfSync"
+	// evictedByCheck is the reason of an eviction by an AdmissionCheck, such as that of MultiKueue, which has lost a cluster.
+	evictedByCheck = "AdmissionCheck"
 )
 
 // Workload is what Kueue admits.
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -57,6 +62,7 @@ type Workload struct {
 }
 
 // WorkloadSpec says what a Workload asks for.
+// +kubebuilder:object:generate=true
 type WorkloadSpec struct {
 	PodSets          []PodSet          `json:"podSets"`
 	QueueName        string            `json:"queueName,omitempty"`
@@ -65,6 +71,7 @@ type WorkloadSpec struct {
 }
 
 // PodSet are pods of one kind.
+// +kubebuilder:object:generate=true
 type PodSet struct {
 	Name     string                 `json:"name"`
 	Count    int32                  `json:"count"`
@@ -72,6 +79,7 @@ type PodSet struct {
 }
 
 // PriorityClassRef names the class that a priority is from.
+// +kubebuilder:object:generate=true
 type PriorityClassRef struct {
 	Group string `json:"group"`
 	Kind  string `json:"kind"`
@@ -79,19 +87,24 @@ type PriorityClassRef struct {
 }
 
 // WorkloadStatus is what Kueue has decided, and what its jobs report.
+// +kubebuilder:object:generate=true
 type WorkloadStatus struct {
 	Conditions      []metav1.Condition `json:"conditions,omitempty"`
 	Admission       *Admission         `json:"admission,omitempty"`
 	AdmissionChecks []AdmissionCheck   `json:"admissionChecks,omitempty"`
+	// ClusterName is where MultiKueue runs the job.
+	ClusterName *string `json:"clusterName,omitempty"`
 }
 
 // Admission is the quota that a Workload has.
+// +kubebuilder:object:generate=true
 type Admission struct {
 	ClusterQueue      string             `json:"clusterQueue"`
 	PodSetAssignments []PodSetAssignment `json:"podSetAssignments"`
 }
 
 // PodSetAssignment says which flavors the pods of a PodSet get, by resource.
+// +kubebuilder:object:generate=true
 type PodSetAssignment struct {
 	Name               string                         `json:"name"`
 	Flavors            map[corev1.ResourceName]string `json:"flavors,omitempty"`
@@ -99,11 +112,19 @@ type PodSetAssignment struct {
 }
 
 // AdmissionCheck is what another controller, such as that of ProvisioningRequests, says of a Workload.
+// +kubebuilder:object:generate=true
 type AdmissionCheck struct {
-	PodSetUpdates []PodSetUpdate `json:"podSetUpdates,omitempty"`
+	Name                string         `json:"name"`
+	State               string         `json:"state"`
+	LastTransitionTime  metav1.Time    `json:"lastTransitionTime"`
+	Message             string         `json:"message"`
+	RequeueAfterSeconds *int32         `json:"requeueAfterSeconds,omitempty"`
+	RetryCount          *int32         `json:"retryCount,omitempty"`
+	PodSetUpdates       []PodSetUpdate `json:"podSetUpdates,omitempty"`
 }
 
 // PodSetUpdate is what pods of a PodSet get besides.
+// +kubebuilder:object:generate=true
 type PodSetUpdate struct {
 	Name         string              `json:"name"`
 	Labels       map[string]string   `json:"labels,omitempty"`
@@ -114,6 +135,7 @@ type PodSetUpdate struct {
 
 // WorkloadList is a list of Workloads.
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 type WorkloadList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -122,6 +144,7 @@ type WorkloadList struct {
 
 // ResourceFlavor says on which nodes a flavor is.
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 type ResourceFlavor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -129,6 +152,7 @@ type ResourceFlavor struct {
 }
 
 // ResourceFlavorSpec is what pods get that have a flavor.
+// +kubebuilder:object:generate=true
 type ResourceFlavorSpec struct {
 	NodeLabels  map[string]string   `json:"nodeLabels,omitempty"`
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -136,6 +160,7 @@ type ResourceFlavorSpec struct {
 
 // ResourceFlavorList is a list of ResourceFlavors.
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 type ResourceFlavorList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -144,6 +169,7 @@ type ResourceFlavorList struct {
 
 // WorkloadPriorityClass is a priority in Kueue's queues.
 // +kubebuilder:object:root=true
+// +kubebuilder:object:generate=true
 type WorkloadPriorityClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -95,29 +95,39 @@ func (w *Workload) counts(job *v1alpha1.TrainingJob) bool {
 
 // claim is what Kueue counts of a pod, and chooses its flavors by. The API server sets no defaults in it.
 type claim struct {
-	Containers, InitContainers []corev1.ResourceRequirements
+	Containers, InitContainers []containerClaim
+	Resources                  *corev1.ResourceRequirements
+	ResourceClaims             []corev1.PodResourceClaim
+	RuntimeClassName           *string
 	Overhead                   corev1.ResourceList
 	NodeSelector               map[string]string
 	Affinity                   *corev1.Affinity
 	Tolerations                []corev1.Toleration
 }
 
+type containerClaim struct {
+	Resources     corev1.ResourceRequirements
+	RestartPolicy *corev1.ContainerRestartPolicy
+}
+
 func claimOf(spec *corev1.PodSpec) claim {
 	return claim{
-		Containers: resourcesOf(spec.Containers), InitContainers: resourcesOf(spec.InitContainers), Overhead: spec.Overhead,
-		NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
+		Containers: claimsOf(spec.Containers), InitContainers: claimsOf(spec.InitContainers), Resources: spec.Resources, ResourceClaims: spec.ResourceClaims,
+		RuntimeClassName: spec.RuntimeClassName, Overhead: spec.Overhead, NodeSelector: spec.NodeSelector, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
 	}
 }
 
-func resourcesOf(containers []corev1.Container) (all []corev1.ResourceRequirements) {
+func claimsOf(containers []corev1.Container) (all []containerClaim) {
 	for i := range containers {
-		all = append(all, containers[i].Resources)
+		all = append(all, containerClaim{containers[i].Resources, containers[i].RestartPolicy})
 	}
 	return all
 }
 
 // is reports whether a condition of a Workload is True.
-func (w *Workload) is(condition string) bool { return meta.IsStatusConditionTrue(w.Status.Conditions, condition) }
+func (w *Workload) is(condition string) bool {
+	return meta.IsStatusConditionTrue(w.Status.Conditions, condition)
+}
 
 // owner is the UID of the TrainingJob that a Workload is of, and its name; empty for none.
 func (w *Workload) owner() (uid, name string) {
@@ -125,6 +135,11 @@ func (w *Workload) owner() (uid, name string) {
 		return string(ref.UID), ref.Name
 	}
 	return "", ""
+}
+
+// isFree reports whether a Workload was made for a job, and nobody has taken it yet.
+func (w *Workload) isFree(job *v1alpha1.TrainingJob) bool {
+	return len(w.OwnerReferences) == 0 && w.DeletionTimestamp.IsZero() && !w.is(ConditionFinished) && w.Labels[LabelOrigin] == job.Labels[LabelOrigin] && w.isFor(job)
 }
 
 // waits is why a job may not run by its Workload; empty where it may.

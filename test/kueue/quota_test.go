@@ -9,6 +9,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
@@ -83,7 +84,7 @@ func TestAPreemptedJobComesBackToItsNodes(t *testing.T) {
 	awaitState(t, home, urgent, v1alpha1.StateRunning)
 	check.Equal(t, "why it is evicted", "Preempted", reasonOf(workload(t, home, job), kueue.ConditionEvicted))
 	awaitState(t, home, job, v1alpha1.StateSuspended)
-	remove(t, home, urgent)
+	must(t, home.Client().Delete(t.Context(), urgent, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	awaitState(t, home, job, v1alpha1.StateRunning)
 	check.Equal(t, "nodes", before, nodesOf(t, home, job))
 }
