@@ -60,13 +60,16 @@ func TestWhoseWordStopsAJob(t *testing.T) {
 		cached, live []client.Object
 		off, want    bool
 	}{
-		"the cache has none, and it waits":      {job: jobOfTwo(), live: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}, want: true},
-		"the cache has none, and it runs":       {job: jobOfTwo(runs), live: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}},
-		"the cache has an old one, and it runs": {job: jobOfTwo(runs), cached: []client.Object{workloadOf(jobOfTwo())}, live: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}},
-		"there is none, and it runs":            {job: jobOfTwo(runs), want: true},
-		"there is none, and it is over":         {job: jobOfTwo(runs, has("Completed", ""))},
-		"it names no queue":                     {job: jobOfTwo(func(j *v1alpha1.TrainingJob) { j.Labels = nil })},
-		"the manager does not ask Kueue":        {job: jobOfTwo(), off: true},
+		"the cache has none, and it waits":        {job: jobOfTwo(), live: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}, want: true},
+		"the cache has none, and it runs":         {job: jobOfTwo(runs), live: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}},
+		"the cache has an old one, and it runs":   {job: jobOfTwo(runs), cached: []client.Object{workloadOf(jobOfTwo())}, live: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}},
+		"its flavor is gone, and it runs":         {job: jobOfTwo(runs), cached: []client.Object{workloadOf(jobOfTwo(), admitted)}},
+		"its flavor is gone, and it is to start":  {job: jobOfTwo(), cached: []client.Object{workloadOf(jobOfTwo(), admitted)}, live: []client.Object{workloadOf(jobOfTwo(), admitted)}, want: true},
+		"the cache has an admission that is over": {job: jobOfTwo(), cached: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}, live: []client.Object{workloadOf(jobOfTwo())}, want: true},
+		"there is none, and it runs":              {job: jobOfTwo(runs), want: true},
+		"there is none, and it is over":           {job: jobOfTwo(runs, has("Completed", ""))},
+		"it names no queue":                       {job: jobOfTwo(func(j *v1alpha1.TrainingJob) { j.Labels = nil })},
+		"the manager does not ask Kueue":          {job: jobOfTwo(), off: true},
 		"the prebuilt one belongs to another": {job: jobOfTwo(func(j *v1alpha1.TrainingJob) {
 			j.UID, j.Annotations = "uid-2", map[string]string{Prebuilt: NameFor(jobOfTwo())}
 		}), cached: []client.Object{workloadOf(jobOfTwo(), withoutFlavor)}, want: true},

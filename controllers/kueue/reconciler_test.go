@@ -151,6 +151,7 @@ func TestQuotaIsKeptWhileSomethingMayRun(t *testing.T) {
 	tests := map[string]struct {
 		job     *v1alpha1.TrainingJob
 		running client.Object
+		live    *v1alpha1.TrainingJob // nil for as the cache has it
 		kept    bool
 	}{
 		"a pod runs":                             {job: jobOfTwo(isSuspended), running: podOf(jobOfTwo(), corev1.PodRunning), kept: true},
@@ -158,6 +159,7 @@ func TestQuotaIsKeptWhileSomethingMayRun(t *testing.T) {
 		"a Volcano Job waits":                    {job: jobOfTwo(isSuspended), running: volcanoJobOf(jobOfTwo(), batch.Pending), kept: true},
 		"a Volcano Job is over":                  {job: jobOfTwo(isSuspended), running: volcanoJobOf(jobOfTwo(), batch.Aborted)},
 		"the job is to start":                    {job: jobOfTwo(func(j *v1alpha1.TrainingJob) { j.Status.State = v1alpha1.StateStarting }), kept: true},
+		"the API server has it start":            {job: jobOfTwo(isSuspended), live: jobOfTwo(func(j *v1alpha1.TrainingJob) { j.Status.State = v1alpha1.StateStarting }), kept: true},
 		"the job is deleted, and a pod runs":     {job: jobOfTwo(gone), running: podOf(jobOfTwo(), corev1.PodRunning), kept: true},
 		"the job is deleted, and no pod is left": {job: jobOfTwo(gone)},
 	}
@@ -168,6 +170,9 @@ func TestQuotaIsKeptWhileSomethingMayRun(t *testing.T) {
 				objects = append(objects, tt.running)
 			}
 			w := newWorld(t, objects...)
+			if tt.live != nil {
+				w.Live = newWorld(t, tt.live).Client
+			}
 			w.look(tt.job)
 			is := w.workload(tt.job)
 			check.Equal(t, "has quota", tt.kept, is != nil && is.is(ConditionQuotaReserved))

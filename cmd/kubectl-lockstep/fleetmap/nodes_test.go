@@ -71,7 +71,10 @@ func TestWhichJobsHaveNodes(t *testing.T) {
 		change func(*v1alpha1.TrainingJob)
 		want   bool
 	}{
-		"a job that was placed":       {func(*v1alpha1.TrainingJob) {}, true},
+		"a job that was placed": {func(*v1alpha1.TrainingJob) {}, true},
+		"one that waits for Kueue": {func(j *v1alpha1.TrainingJob) {
+			j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionSuspended, Status: metav1.ConditionTrue})
+		}, false},
 		"one that is suspended":       {func(j *v1alpha1.TrainingJob) { j.Spec.Suspend = true }, false},
 		"one that was not placed":     {func(j *v1alpha1.TrainingJob) { j.Status.Placement = nil }, false},
 		"one of another controller's": {func(j *v1alpha1.TrainingJob) { j.Spec.ManagedBy = "kueue.x-k8s.io/multikueue" }, false},

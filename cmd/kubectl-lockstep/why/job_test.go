@@ -152,6 +152,12 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 			"It has been suspended since 11:00:00 UTC (60m ago), reason SuspendedBySpec: spec.suspend is true. [condition Suspended]",
 			"It still has 4 pods, which are being stopped. [Pods]",
 		}},
+		"waiting for Kueue": {running, func(s *Snapshot) {
+			s.Pods = nil
+			s.set(v1alpha1.ConditionSuspended, true, "NotAdmitted", "Kueue has not admitted Workload w to queue q yet: insufficient quota")
+		}, []string{
+			"It has been suspended since 11:00:00 UTC (60m ago), reason NotAdmitted: Kueue has not admitted Workload w to queue q yet: insufficient quota. [condition Suspended]",
+		}},
 		"being suspended": {running, func(s *Snapshot) { s.Job.Spec.Suspend = true }, []string{
 			"spec.suspend is true, and its pods are being stopped. [spec.suspend]", "It still has 4 pods, which are being stopped. [Pods]",
 		}},
