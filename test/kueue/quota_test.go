@@ -15,6 +15,8 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/controllers/kueue"
 	"github.com/lockstep-dev/lockstep/test/check"
+	"github.com/lockstep-dev/lockstep/test/cluster"
+	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
 // A job runs once its Workload is admitted, on the nodes of its flavor, and its spares count. A recovery is none of Kueue's business. One that waits has no Volcano Job,
@@ -144,4 +146,36 @@ func TestAJobStopsWithItsWorkload(t *testing.T) {
 	patch(t, home, job.DeepCopy(), `{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": null}}}`)
 	await(t, home, "the Workload is gone", func() bool { return workload(t, home, job) == nil })
 	check.Equal(t, "pods without a queue", 1, len(slices.DeleteFunc(pods(t, home, job), func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })))
+}
+
+// Neither a manager that starts again nor a Kueue that is away stops a job that runs, nor keeps it from recovering. What the job did meanwhile, Kueue learns later.
+func TestAJobRunsOnWithoutKueue(t *testing.T) {
+	makeFlavors(t, home)
+	makeQueue(t, home, "away", quota{"h200", 3 * gpus})
+	job := gang("alone", "away", 3)
+	create(t, home, job)
+	awaitState(t, home, job, v1alpha1.StateRunning)
+	before := pods(t, home, job)
+
+	must(t, home.Component(cluster.Kueue).Kill())
+	must(t, home.Component(operator.Name).Kill())
+	must(t, home.Component(operator.Name).Start(t.Context()))
+	must(t, home.FailPod(t.Context(), client.ObjectKeyFromObject(&before[0]), 1))
+	await(t, home, "the job has recovered", func() bool {
+		incidents := read(t, home, job).Status.Incidents
+		return len(incidents) == 1 && incidents[0].Outcome == v1alpha1.OutcomeRecovered
+	})
+	after := pods(t, home, job)
+	for i := range before {
+		check.Equal(t, "node of "+before[i].Name, before[i].Spec.NodeName, after[i].Spec.NodeName)
+		check.Equal(t, before[i].Name+" is as it was", i > 0, before[i].UID == after[i].UID)
+	}
+	for _, p := range after {
+		must(t, home.SucceedPods(t.Context(), client.ObjectKeyFromObject(&p)))
+	}
+	awaitState(t, home, job, v1alpha1.StateCompleted)
+	check.Equal(t, "has quota while Kueue is away", true, is(workload(t, home, job), kueue.ConditionQuotaReserved))
+
+	must(t, home.Component(cluster.Kueue).Start(t.Context()))
+	await(t, home, "its Workload is finished", func() bool { return is(workload(t, home, job), kueue.ConditionFinished) })
 }

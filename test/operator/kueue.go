@@ -111,7 +111,7 @@ func RunKueue(ctx context.Context, c *cluster.Cluster, dir string) (*cluster.Pro
 			return nil, err
 		}
 	}
-	config := filepath.Join(dir, "kueue-"+filepath.Base(c.LogDir())+".yaml")
+	config := filepath.Join(dir, "kueue-"+filepath.Base(filepath.Dir(c.LogDir()))+".yaml") // the folders of clusters have names of their own
 	if err := os.WriteFile(config, fmt.Appendf(nil, kueueConfig, ports[0], ports[1], certificates), 0o600); err != nil {
 		return nil, err
 	}
