@@ -31,6 +31,9 @@ func (r *TrainingJobReconciler) observe(ctx context.Context, job *v1alpha1.Train
 	if o.NotAdmitted, err = r.Admissions.Apply(ctx, job); err != nil {
 		return nil, err
 	}
+	if err = r.observeMisplaced(ctx, o); err != nil {
+		return nil, err
+	}
 	o.BindsDirectly = r.DirectBinding.allows(ctx, o.Now)
 	o.LackingSince, o.SyncedTime, o.SyncHeard = m.lack.since, m.lack.synced, m.lack.heard
 	o.Vacated = m.vacated.of(job.Status.Holds)

@@ -152,6 +152,19 @@ func TestSuspendAndResume(t *testing.T) {
 	check.Equal(t, "the deadline starts again", v1alpha1.StateFailed, s.status().State)
 }
 
+// A job whose templates have changed while it was suspended, so that its nodes are none for its pods, is placed as one that never ran.
+func TestAResumedJobLeavesNodesThatItsTemplatesExclude(t *testing.T) {
+	s := running(2)
+	s.Job.Spec.Suspend = true
+	s.decide()
+	s.VolcanoJobs, s.Pods = nil, nil
+	s.Job.Spec.Suspend, s.Misplaced = false, true
+	s.decide()
+	check.Equal(t, "attempt", int32(2), s.status().Attempt)
+	check.Equal(t, "home", (*v1alpha1.Placement)(nil), s.status().Placement)
+	check.Equal(t, "incidents", 0, len(s.status().Incidents))
+}
+
 func TestSuspendedFromTheStart(t *testing.T) {
 	job := aJob().tasks(task("worker", 2))
 	job.Spec.Suspend = true

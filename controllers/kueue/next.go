@@ -31,10 +31,8 @@ func (w *Workload) advance(job *v1alpha1.TrainingJob, stopped bool, now time.Tim
 		w.finish(job, now)
 	case prebuilt(job) != "" && !w.isFor(job):
 		w.set(ConditionFinished, true, reasonOutOfSync, "the Workload is for other pods than those of the TrainingJob", now)
-	case job.Spec.Suspend && !w.isOnHold():
-		w.resetChecks(now)
-		w.release(reasonOnHold, "spec.suspend of the TrainingJob is true", now)
 	case job.Spec.Suspend:
+		w.hold(now)
 	case w.isOnHold():
 		w.set(ConditionQuotaReserved, false, reasonPending, "spec.suspend of the TrainingJob is false", now)
 	case w.is(ConditionEvicted) && w.is(ConditionQuotaReserved):
@@ -45,6 +43,18 @@ func (w *Workload) advance(job *v1alpha1.TrainingJob, stopped bool, now time.Tim
 	}
 }
 
+// hold has a Workload wait for its job to be resumed. It is left as it is where Kueue would not admit it anyway, which Kueue writes again after each other word.
+func (w *Workload) hold(now time.Time) {
+	reserved := meta.FindStatusCondition(w.Status.Conditions, ConditionQuotaReserved)
+	if reserved == nil || reserved.Status == metav1.ConditionTrue || slices.Contains(pending, reserved.Reason) {
+		w.resetChecks(now)
+		w.release(reasonOnHold, "spec.suspend of the TrainingJob is true", now)
+	}
+}
+
+// pending are the reasons of Workloads that may be admitted any time.
+var pending = []string{reasonPending, "PendingEvaluation"}
+
 // isOnHold reports whether a Workload waits for its job to be resumed.
 func (w *Workload) isOnHold() bool {
 	reserved := meta.FindStatusCondition(w.Status.Conditions, ConditionQuotaReserved)
@@ -54,11 +64,11 @@ func (w *Workload) isOnHold() bool {
 // clusterStopsWithin is how long another cluster has to stop a job before its quota here is given back: it may be lost.
 const clusterStopsWithin = time.Minute
 
-// stoppedElsewhere reports whether another cluster has stopped a job of which Kueue evicts the Workload, by the status that MultiKueue copies; or, where that has lost the cluster, or
-// only its user stops it, at once.
+// stoppedElsewhere reports whether another cluster has stopped a job of which Kueue evicts the Workload, by the status that MultiKueue copies. It takes a job for stopped that its user
+// suspends, since nothing else stops that elsewhere.
 func (w *Workload) stoppedElsewhere(job *v1alpha1.TrainingJob, now time.Time) (is bool, again time.Duration) {
 	evicted := meta.FindStatusCondition(w.Status.Conditions, ConditionEvicted)
-	if evicted == nil || evicted.Status != metav1.ConditionTrue || evicted.Reason == evictedByCheck || !w.is(ConditionQuotaReserved) || job.Spec.Suspend {
+	if evicted == nil || evicted.Status != metav1.ConditionTrue || !w.is(ConditionQuotaReserved) || job.Spec.Suspend {
 		return true, 0
 	}
 	if job.Status.State == "" || job.Status.State == v1alpha1.StateSuspended || gang.Finished(&job.Status) {

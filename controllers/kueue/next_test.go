@@ -78,22 +78,23 @@ func TestWhatComesNextOfAWorkload(t *testing.T) {
 		want     map[string]string // conditions: status and reason
 		admitted bool
 	}{
-		"it waits":                                 {job: jobOfTwo(), stopped: true},
-		"it starts":                                {job: jobOfTwo(), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionAdmitted: "True Admitted"}},
-		"it runs":                                  {job: jobOfTwo(has("Running", "")), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionPodsReady: "True Started"}},
-		"it recovers":                              {job: jobOfTwo(), workload: []func(*Workload){admitted, with(condition("True", ConditionPodsReady, "Started"))}, admitted: true, want: map[string]string{ConditionPodsReady: "True Started"}},
-		"it is evicted and pods run":               {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted")}, admitted: true, want: map[string]string{ConditionQuotaReserved: "True QuotaReserved"}},
-		"it is preempted and has stopped":          {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted")}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending", ConditionAdmitted: "False NoReservation", ConditionRequeued: "True Preempted", ConditionPodsReady: "False WaitForStart"}},
-		"it is deactivated and has stopped":        {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Deactivated")}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending", ConditionRequeued: "False Deactivated"}},
-		"it is suspended and pods run":             {job: jobOfTwo(suspended), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionQuotaReserved: "True QuotaReserved"}},
-		"it is suspended and has stopped":          {job: jobOfTwo(suspended), workload: []func(*Workload){admitted}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False OnHold"}},
-		"it is suspended while it waits":           {job: jobOfTwo(suspended), stopped: true, want: map[string]string{ConditionQuotaReserved: "False OnHold"}},
-		"it is resumed":                            {job: jobOfTwo(), workload: []func(*Workload){onHold}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending"}},
-		"it is resumed after an eviction":          {job: jobOfTwo(), workload: []func(*Workload){onHold, evicted("Preempted")}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending"}},
-		"it has completed and pods run":            {job: jobOfTwo(has("Completed", "")), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionFinished: ""}},
-		"it has completed":                         {job: jobOfTwo(has("Completed", "")), workload: []func(*Workload){admitted}, stopped: true, admitted: true, want: map[string]string{ConditionFinished: "True Succeeded"}},
-		"it has failed":                            {job: jobOfTwo(has("Failed", "budget")), workload: []func(*Workload){admitted}, stopped: true, admitted: true, want: map[string]string{ConditionFinished: "True Failed"}},
-		"it is deleted, and it was evicted before": {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted"), func(w *Workload) { w.DeletionTimestamp = new(metav1.NewTime(now)) }}, stopped: true, admitted: true, want: map[string]string{ConditionQuotaReserved: "True QuotaReserved"}},
+		"it waits":                                  {job: jobOfTwo(), stopped: true},
+		"it starts":                                 {job: jobOfTwo(), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionAdmitted: "True Admitted"}},
+		"it runs":                                   {job: jobOfTwo(has("Running", "")), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionPodsReady: "True Started"}},
+		"it recovers":                               {job: jobOfTwo(), workload: []func(*Workload){admitted, with(condition("True", ConditionPodsReady, "Started"))}, admitted: true, want: map[string]string{ConditionPodsReady: "True Started"}},
+		"it is evicted and pods run":                {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted")}, admitted: true, want: map[string]string{ConditionQuotaReserved: "True QuotaReserved"}},
+		"it is preempted and has stopped":           {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted")}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending", ConditionAdmitted: "False NoReservation", ConditionRequeued: "True Preempted", ConditionPodsReady: "False WaitForStart"}},
+		"it is deactivated and has stopped":         {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Deactivated")}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending", ConditionRequeued: "False Deactivated"}},
+		"it is suspended and pods run":              {job: jobOfTwo(suspended), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionQuotaReserved: "True QuotaReserved"}},
+		"it is suspended and has stopped":           {job: jobOfTwo(suspended), workload: []func(*Workload){admitted}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False OnHold"}},
+		"it is suspended while it waits":            {job: jobOfTwo(suspended), stopped: true, want: map[string]string{ConditionQuotaReserved: "False OnHold"}},
+		"it is suspended in a queue that is closed": {job: jobOfTwo(suspended), workload: []func(*Workload){with(condition("False", ConditionQuotaReserved, "Inadmissible"))}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Inadmissible"}},
+		"it is resumed":                             {job: jobOfTwo(), workload: []func(*Workload){onHold}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending"}},
+		"it is resumed after an eviction":           {job: jobOfTwo(), workload: []func(*Workload){onHold, evicted("Preempted")}, stopped: true, want: map[string]string{ConditionQuotaReserved: "False Pending"}},
+		"it has completed and pods run":             {job: jobOfTwo(has("Completed", "")), workload: []func(*Workload){admitted}, admitted: true, want: map[string]string{ConditionFinished: ""}},
+		"it has completed":                          {job: jobOfTwo(has("Completed", "")), workload: []func(*Workload){admitted}, stopped: true, admitted: true, want: map[string]string{ConditionFinished: "True Succeeded"}},
+		"it has failed":                             {job: jobOfTwo(has("Failed", "budget")), workload: []func(*Workload){admitted}, stopped: true, admitted: true, want: map[string]string{ConditionFinished: "True Failed"}},
+		"it is deleted, and it was evicted before":  {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted"), func(w *Workload) { w.DeletionTimestamp = new(metav1.NewTime(now)) }}, stopped: true, admitted: true, want: map[string]string{ConditionQuotaReserved: "True QuotaReserved"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestWhenAnotherClusterHasStoppedAJob(t *testing.T) {
 		"it is preempted, and has stopped":     {job: jobOfTwo(runs, isSuspended), workload: []func(*Workload){admitted, evicted("Preempted", 10*time.Second)}, want: true},
 		"it is preempted, and does not stop":   {job: jobOfTwo(runs), workload: []func(*Workload){admitted, evicted("Preempted", time.Minute)}, want: true},
 		"it is preempted before it was sent":   {job: jobOfTwo(), workload: []func(*Workload){admitted, evicted("Preempted", 0)}, want: true},
-		"its cluster is lost":                  {job: jobOfTwo(runs), workload: []func(*Workload){admitted, evicted("AdmissionCheck", 0)}, want: true},
+		"its cluster is lost, or evicts it":    {job: jobOfTwo(runs), workload: []func(*Workload){admitted, evicted("AdmissionCheck", 0)}, again: time.Minute},
 		"its user suspends it while it leaves": {job: jobOfTwo(runs, suspended), workload: []func(*Workload){admitted, evicted("Preempted", 0)}, want: true},
 	}
 	for name, tt := range tests {

@@ -116,12 +116,20 @@ func (r *Reconciler) remove(ctx context.Context, w *Workload) error {
 
 // running reports whether pods of a job run here, or a Volcano Job may yet make some.
 func (r *Reconciler) running(ctx context.Context, namespace, uid string) (bool, error) {
+	is, err := r.runningBy(ctx, r.Client, namespace, uid)
+	if err == nil && !is {
+		is, err = r.runningBy(ctx, r.Live, namespace, uid) // the cache may have yet to show what has just been made
+	}
+	return is, err
+}
+
+func (r *Reconciler) runningBy(ctx context.Context, from client.Reader, namespace, uid string) (bool, error) {
 	of := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelUID: uid}, client.UnsafeDisableDeepCopy}
 	pods, jobs := &corev1.PodList{}, &batch.JobList{}
-	if err := r.List(ctx, pods, of...); err != nil {
+	if err := from.List(ctx, pods, of...); err != nil {
 		return false, fmt.Errorf("list pods: %w", err)
 	}
-	if err := r.List(ctx, jobs, of...); err != nil {
+	if err := from.List(ctx, jobs, of...); err != nil {
 		return false, fmt.Errorf("list Volcano Jobs: %w", err)
 	}
 	return slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return !hasEnded(&p) }) ||
@@ -245,11 +253,11 @@ func (r *Reconciler) stopped(ctx context.Context, w *Workload, job *v1alpha1.Tra
 	if !rests(job) {
 		return false, 0, nil
 	}
-	if running, err := r.running(ctx, job.Namespace, string(job.UID)); err != nil || running {
-		return false, 0, err
-	}
 	if !w.is(ConditionQuotaReserved) {
 		return true, 0, nil
+	}
+	if running, err := r.running(ctx, job.Namespace, string(job.UID)); err != nil || running {
+		return false, 0, err
 	}
 	live := &v1alpha1.TrainingJob{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job), live); err != nil {

@@ -47,8 +47,6 @@ const (
 	reasonStarted       = "Started"
 	reasonWaitForStart  = "WaitForStart"
 	reasonOutOfSync     = "OutOfSync"
-	// evictedByCheck is the reason of an eviction by an AdmissionCheck, such as that of MultiKueue, which has lost a cluster.
-	evictedByCheck = "AdmissionCheck"
 )
 
 // Workload is what Kueue admits.

@@ -21,6 +21,9 @@ type Observation struct {
 	Job *v1alpha1.TrainingJob
 	// NotAdmitted is why Kueue keeps the job, which is suspended then, from running; empty where it does not.
 	NotAdmitted string
+	// Misplaced reports whether a node of the placement does not match the template of its task any more. It is observed where a suspended job may run
+	// again: its templates may have changed meanwhile.
+	Misplaced bool
 	// VolcanoJobs that the TrainingJob owns, of every attempt.
 	VolcanoJobs []VolcanoJob
 	// PodGroup of the current attempt; nil where there is none.

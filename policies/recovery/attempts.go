@@ -27,6 +27,9 @@ func (e Engine) begin(s *v1alpha1.TrainingJobStatus) {
 		s.Attempt = e.TakenAttempt + 1 // a pod on a dead node keeps its name long after its job is deleted
 		return
 	}
+	if e.Misplaced {
+		s.Placement = nil
+	}
 	if s.Placement == nil {
 		gang.NextAttempt(s)
 		return

@@ -86,7 +86,7 @@ func start(ctx context.Context) (stop func() error, err error) {
 		Name: "e2e", Scheme: scheme, CRDs: []string{"../../config/crd"}, Progress: os.Stderr,
 		NodeMonitorGracePeriod: 2 * time.Minute, // a late heartbeat takes the readiness of its node's pods for good; Silence does not wait for the grace period
 	}
-	if auditLog, err = history.Of(&options, dir, auditOfRights); err != nil {
+	if auditLog, err = history.Of(&options, dir, operator.AuditOfRights(rightsOf...)); err != nil {
 		return nil, err
 	}
 	if testCluster, err = cluster.Start(ctx, options); err != nil {

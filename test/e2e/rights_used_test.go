@@ -3,31 +3,20 @@
 package e2e
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
-
-	audit "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/lockstep-dev/lockstep/test/operator"
 )
 
+// rightsOf are the accounts that the tests look at.
+var rightsOf = []string{operator.User, operator.DrainerUser, agentUser}
+
 const agentUser = "system:serviceaccount:" + agentNamespace + ":" + agentName
 
-// auditOfRights logs the answers to the requests of the accounts, without bodies. A watch has two: when it begins and when it ends.
-const auditOfRights = `
-- level: Metadata
-  users: ["` + operator.User + `", "` + operator.DrainerUser + `", "` + agentUser + `"]
-- level: None
-`
-
-// unusedRights are those that no request of these tests uses, and why they are granted.
+// unusedRights are those that no request of these tests uses, and why they are granted. Those for Kueue are used in test/kueue.
 var unusedRights = map[string]string{
 	"update batch.volcano.sh jobs/finalizers":     "OwnerReferencesPermissionEnforcement, an admission plugin that clusters may run, asks for it: Commands are owned by the Job",
 	"update lockstep.dev trainingjobs/finalizers": "the same: Volcano Jobs are owned by their TrainingJob",
@@ -54,7 +43,7 @@ func checkRights(log string) error {
 	if f := flag.Lookup("test.run"); f != nil && f.Value.String() != "" {
 		return nil
 	}
-	used, err := usedRights(log)
+	used, err := operator.UsedRights(log, rightsOf...)
 	if err != nil {
 		return err
 	}
@@ -65,7 +54,7 @@ func checkRights(log string) error {
 			return err
 		}
 		for _, right := range granted {
-			if !used[user][right] && unusedRights[right] == "" {
+			if !used[user][right] && unusedRights[right] == "" && !operator.IsForKueue(right) {
 				unused = append(unused, user+": "+right)
 			}
 		}
@@ -75,32 +64,4 @@ func checkRights(log string) error {
 		return fmt.Errorf("rights that nobody used:\n%s", strings.Join(unused, "\n"))
 	}
 	return nil
-}
-
-// usedRights are those of each user.
-func usedRights(log string) (map[string]map[string]bool, error) {
-	file, err := os.Open(log)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	out := map[string]map[string]bool{operator.User: {}, operator.DrainerUser: {}, agentUser: {}}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		event := &audit.Event{}
-		if err := json.Unmarshal(lines.Bytes(), event); err != nil {
-			return nil, errors.Join(errors.New("the audit log is broken"), err)
-		}
-		granted := event.ResponseStatus != nil && event.ResponseStatus.Code != http.StatusForbidden
-		if ref := event.ObjectRef; ref != nil && granted && out[event.User.Username] != nil {
-			resource := strings.TrimSuffix(ref.Resource+"/"+ref.Subresource, "/")
-			used := out[event.User.Username]
-			used[operator.Right(event.Verb, ref.APIGroup, resource)] = true
-			if event.Verb == "watch" { // which has the list in it, where the API server streams lists; clients list where it does not
-				used[operator.Right("list", ref.APIGroup, resource)] = true
-			}
-		}
-	}
-	return out, lines.Err()
 }

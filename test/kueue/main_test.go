@@ -3,8 +3,11 @@ package kueue
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +52,10 @@ func runAll(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := checkRights(log.Path); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "kueue:", err)
+		code = 1
+	}
 	if err := log.Check(); err != nil {
 		fmt.Fprintln(os.Stderr, "kueue:", err)
 		code = 1
@@ -62,12 +69,32 @@ func runAll(m *testing.M) int {
 	return code
 }
 
+// checkRights returns an error that names the rights for Kueue which nobody used, where all tests have run.
+func checkRights(log string) error {
+	if f := flag.Lookup("test.run"); f != nil && f.Value.String() != "" {
+		return nil
+	}
+	granted, err := operator.Rights(operator.User)
+	if err != nil {
+		return err
+	}
+	used, err := operator.UsedRights(log, operator.User)
+	if err != nil {
+		return err
+	}
+	unused := slices.DeleteFunc(granted, func(right string) bool { return !operator.IsForKueue(right) || used[operator.User][right] })
+	if len(unused) > 0 {
+		return fmt.Errorf("rights that nobody used: %s", strings.Join(unused, ", "))
+	}
+	return nil
+}
+
 func startBoth(ctx context.Context, dir, binary string) (log history.Log, err error) {
 	options, err := optionsOf("home")
 	if err != nil {
 		return log, err
 	}
-	if log, err = history.Of(&options, dir, ""); err != nil {
+	if log, err = history.Of(&options, dir, operator.AuditOfRights(operator.User)); err != nil {
 		return log, err
 	}
 	if home, err = start(ctx, options, dir, binary); err != nil {

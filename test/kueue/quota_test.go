@@ -9,6 +9,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +27,8 @@ func TestAJobRunsOnceKueueHasAdmittedIt(t *testing.T) {
 	makeQueue(t, home, "training", quota{"h100", 4 * gpus})
 	job, other := gang("admitted", "training", 2), gang("waits", "training", 2)
 	job.Spec.Tasks[0].Spares = new(int32(1))
+	job.Spec.PriorityClassName = "training"
+	must(t, client.IgnoreAlreadyExists(home.Client().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "training"}, Value: 7})))
 	create(t, home, job)
 	awaitState(t, home, job, v1alpha1.StateRunning)
 	for _, p := range pods(t, home, job) {
@@ -33,6 +36,7 @@ func TestAJobRunsOnceKueueHasAdmittedIt(t *testing.T) {
 	}
 	w := workload(t, home, job)
 	check.Equal(t, "pods that quota is for", int32(3), w.Spec.PodSets[0].Count)
+	check.Equal(t, "priority", int32(7), *w.Spec.Priority)
 	await(t, home, "its pods are ready", func() bool { return is(workload(t, home, job), kueue.ConditionPodsReady) })
 
 	create(t, home, other)
@@ -41,6 +45,7 @@ func TestAJobRunsOnceKueueHasAdmittedIt(t *testing.T) {
 	must(t, home.Client().List(t.Context(), made, client.InNamespace(other.Namespace), client.MatchingLabels{v1alpha1.LabelJob: other.Name}))
 	check.Equal(t, "Volcano Jobs of the one that waits", 0, len(made.Items))
 
+	await(t, home, "the spare has a node", func() bool { return !slices.Contains(nodesOf(t, home, job), "") && len(nodesOf(t, home, job)) == 3 })
 	before, admitted := nodesOf(t, home, job), workload(t, home, job).Status.Admission
 	must(t, home.FailPod(t.Context(), client.ObjectKeyFromObject(&pods(t, home, job)[0]), 1))
 	await(t, home, "the job has recovered", func() bool {
@@ -178,4 +183,23 @@ func TestAJobRunsOnWithoutKueue(t *testing.T) {
 
 	must(t, home.Component(cluster.Kueue).Start(t.Context()))
 	await(t, home, "its Workload is finished", func() bool { return is(workload(t, home, job), kueue.ConditionFinished) })
+}
+
+// A job that is admitted to another flavor than before is placed anew there: its nodes are not those that its pods may go to.
+func TestAJobComesBackOnAnotherFlavor(t *testing.T) {
+	makeFlavors(t, home)
+	makeQueue(t, home, "flavors", quota{"h200", 2 * gpus}, quota{"h100", 2 * gpus})
+	job, other := gang("moves", "flavors", 2), gang("stays", "flavors", 2)
+	create(t, home, job)
+	awaitState(t, home, job, v1alpha1.StateRunning)
+	patch(t, home, job.DeepCopy(), `{"spec": {"suspend": true}}`)
+	await(t, home, "the quota is released", func() bool { return !is(workload(t, home, job), kueue.ConditionQuotaReserved) })
+	create(t, home, other)
+	awaitState(t, home, other, v1alpha1.StateRunning)
+	patch(t, home, job.DeepCopy(), `{"spec": {"suspend": false}}`)
+	awaitState(t, home, job, v1alpha1.StateRunning)
+	for _, p := range pods(t, home, job) {
+		check.Equal(t, "the pool that "+p.Name+" asks for", "h100", p.Spec.NodeSelector["pool"])
+	}
+	check.Equal(t, "incidents", 0, len(read(t, home, job).Status.Incidents))
 }

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -70,8 +72,10 @@ func apply(t *testing.T, c *cluster.Cluster, documents string) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(documents), 4096)
 	for {
 		o := &unstructured.Unstructured{}
-		if err := decoder.Decode(o); err != nil {
+		if err := decoder.Decode(o); errors.Is(err, io.EOF) {
 			return
+		} else if err != nil {
+			t.Fatal(err)
 		}
 		must(t, client.IgnoreAlreadyExists(c.Client().Create(t.Context(), o)))
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,11 @@ featureGates: {VisibilityOnDemand: false}
 var converted = []string{"localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters"}
 
 const conversion = `{"spec": {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://127.0.0.1:9443/convert"}, "conversionReviewVersions": ["v1"]}}}}`
+
+// IsForKueue reports whether the manager has a right only where Kueue decides when jobs run.
+func IsForKueue(right string) bool {
+	return strings.Contains(right, " kueue.x-k8s.io ") || right == Right("get", "scheduling.k8s.io", "priorityclasses")
+}
 
 // InstallKueue gives a cluster Kueue's CRDs and namespace, and the manager the rights that are shipped for it.
 func InstallKueue(ctx context.Context, c *cluster.Cluster) error {

@@ -78,7 +78,7 @@ func TestTheThreatModelNamesTestsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := map[string]bool{}
-	for _, dir := range []string{"test/e2e", "test/tenants", "health/alerts", "controllers/supervisors", "supervisor/stream", "supervisor/steps", "supervisor/checkpoints", "supervisor/ras", "health", "health/agent", "cmd/lockstep-run", "cmd/kubectl-lockstep", "cmd/kubectl-lockstep/stacks", "api/v1alpha1", "charts", "images", "images/debian", "policies", "policies/gang", "policies/nodes", "controllers", "controllers/fleet", "serving", "cmd/manager", "config/policy"} {
+	for _, dir := range []string{"test/e2e", "test/tenants", "health/alerts", "controllers/supervisors", "supervisor/stream", "supervisor/steps", "supervisor/checkpoints", "supervisor/ras", "health", "health/agent", "cmd/lockstep-run", "cmd/kubectl-lockstep", "cmd/kubectl-lockstep/stacks", "api/v1alpha1", "charts", "images", "images/debian", "policies", "policies/gang", "policies/nodes", "controllers", "controllers/fleet", "serving", "cmd/manager", "config/policy", "controllers/kueue"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
