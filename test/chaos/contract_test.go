@@ -29,12 +29,17 @@ var undisturbed = map[string]string{
 	"patch events":                                isOfEvents,
 	"patch events.k8s.io events":                  isOfEvents,
 	"patch coordination.k8s.io leases":            "no request asks for it: client-go updates the Lease",
+	"create kueue.x-k8s.io workloads":             isKueues,
+	"delete kueue.x-k8s.io workloads":             isKueues,
+	"patch kueue.x-k8s.io workloads":              isKueues,
+	"patch kueue.x-k8s.io workloads/status":       isKueues,
 	"update batch.volcano.sh jobs/finalizers":     isAdmissions,
 	"update lockstep.dev trainingjobs/finalizers": isAdmissions,
 }
 
 const (
 	asksOnly     = "it asks who somebody is, and changes nothing"
+	isKueues     = "Kueue does not run here: test/kueue has it away while it is written to"
 	isOfEvents   = "client-go sends events beside the manager's work, and tries again by itself"
 	isAdmissions = "no request asks for it: an admission plugin does"
 )
