@@ -1,4 +1,4 @@
-// Next: what comes next of a Workload. Kueue leaves these steps to whoever owns the job (pkg/controller/jobframework/reconciler.go and pkg/workload/workload.go of v0.19).
+// Next: what comes next of a Workload. Kueue leaves these steps to the job's own controller (pkg/controller/jobframework/reconciler.go and pkg/workload/workload.go of v0.19).
 
 package kueue
 
@@ -43,7 +43,8 @@ func (w *Workload) advance(job *v1alpha1.TrainingJob, stopped bool, now time.Tim
 	}
 }
 
-// hold has a Workload wait for its job to be resumed. It is left as it is where Kueue would not admit it anyway, which Kueue writes again after each other word.
+// hold has a Workload wait for its job to be resumed. Where Kueue would not admit it, it stays as it is: Kueue would write its own reason over
+// that of the hold, each time.
 func (w *Workload) hold(now time.Time) {
 	reserved := meta.FindStatusCondition(w.Status.Conditions, ConditionQuotaReserved)
 	if reserved == nil || reserved.Status == metav1.ConditionTrue || slices.Contains(pending, reserved.Reason) {
