@@ -71,7 +71,7 @@ func (w *world) workload(job *v1alpha1.TrainingJob) *Workload {
 	return is
 }
 
-func (w *world) told(text string) bool {
+func (w *world) reported(text string) bool {
 	for {
 		select {
 		case event := <-w.events.Events:
@@ -233,7 +233,7 @@ func TestAJobWithoutAWorkloadSaysWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, append(tt.objects, tt.job)...)
 			result := w.look(tt.job)
-			check.Equal(t, "is told", true, w.told(tt.want))
+			check.Equal(t, "there is an event", true, w.reported(tt.want))
 			check.Equal(t, "tried again", triesAgain, result.RequeueAfter)
 		})
 	}

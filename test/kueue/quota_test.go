@@ -185,7 +185,7 @@ func TestAJobRunsOnWithoutKueue(t *testing.T) {
 	await(t, home, "its Workload is finished", func() bool { return is(workload(t, home, job), kueue.ConditionFinished) })
 }
 
-// A job that is admitted to another flavor than before is placed anew there: its nodes are not those that its pods may go to.
+// A job that is admitted to another flavor than before gets new nodes there, since its pods may not go to those that it had.
 func TestAJobComesBackOnAnotherFlavor(t *testing.T) {
 	makeFlavors(t, home)
 	makeQueue(t, home, "flavors", quota{"h200", 2 * gpus}, quota{"h100", 2 * gpus})
