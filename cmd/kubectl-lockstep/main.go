@@ -59,7 +59,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cobra.CheckErr(c.RegisterFlagCompletionFunc("namespace", a.complete(namespaceNames)))
 	cobra.CheckErr(c.RegisterFlagCompletionFunc("context", a.completeContexts))
 	c.AddCommand(
-		newAck(streams, flags), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(a), newLogs(a), newMap(a),
+		newAck(streams, flags), newAdopt(streams), newAudit(streams), newCheck(streams, flags), newDescribe(streams, flags), newList(a), newLogs(a), newMap(a),
 		newMigrate(streams, flags), newNodes(a), newRestart(streams, flags), newResume(streams, flags), simulate.New(streams),
 		newStacks(a), newSubmit(streams, flags), newSuspend(streams, flags), newTimeline(a), newTop(a), newWhy(streams, flags),
 	)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,12 +31,22 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
-	for name, content := range map[string]string{
+	files := map[string]string{
 		"llama.yaml": string(raw) + incidents, "job.yaml": string(raw), "other.yaml": string(raw), "cluster.yaml": aRack,
 		"jobs.yaml":    string(raw) + incidents + "  placement: {hyperNode: rack, tier: 1, tasks: [{name: worker, nodes: [n1, n2, n3, n4]}]}\n",
 		"counted.yaml": "source: ours\nnodes: 10\ndays: 100\ncauses:\n- {name: exit, failures: 10, effect: ProcessExit}\n",
+	}
+	for name, file := range map[string]string{
+		"pytorchjob.yaml": "pytorchjob/simple.yaml", "trainjob.yaml": "trainjob/01-multi-node.yaml", "runtime.yaml": "runtimes/torch-distributed.yaml",
 	} {
+		manifest, err := os.ReadFile(filepath.Join("adopt", "testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(manifest)
+	}
+	t.Chdir(t.TempDir())
+	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +56,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 	for _, c := range verbs(newCommand(streams)) {
 		for line := range strings.SplitSeq(strings.NewReplacer("\\\n", "", "'", "").Replace(c.Example), "\n") {
 			args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl lockstep ")
+			args, _, _ = strings.Cut(args, " > ")
 			alone := strings.Contains(args, " -f ") || (c.Name() == "submit" && strings.Contains(args, "--dry-run=client"))
 			if !ok || !alone {
 				continue // without a file it needs a cluster
@@ -55,7 +67,7 @@ func TestExamplesOfTheHelpRun(t *testing.T) {
 			}
 		}
 	}
-	check.Equal(t, "examples", 13, n)
+	check.Equal(t, "examples", 15, n)
 }
 
 // incidents are those of the job of the sample.

@@ -1,0 +1,207 @@
+package adopt
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lockstep-dev/lockstep/cmd/kubectl-lockstep/simulate"
+)
+
+var update = flag.Bool("update", false, "write testdata/adopted.txt")
+
+// source is where a manifest comes from.
+type source struct{ File, Repository, Commit, Path, License string }
+
+// manifests are the public ones, with their sources, and the runtimes that they refer to.
+func manifests(t *testing.T) (all []source, read func(file string) []*unstructured.Unstructured) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/sources.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	read = func(file string) []*unstructured.Unstructured {
+		raw, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects(t, string(raw))
+	}
+	return all, read
+}
+
+// withRuntimes are the objects of a manifest, and the runtimes of the TrainJobs.
+func withRuntimes(all []source, read func(string) []*unstructured.Unstructured, file string) []*unstructured.Unstructured {
+	out := read(file)
+	for _, s := range all {
+		if strings.HasPrefix(s.File, "runtimes/") && strings.HasPrefix(file, "trainjob/") {
+			out = append(out, read(s.File)...)
+		}
+	}
+	return out
+}
+
+// Ten public manifests of each kind become TrainingJobs that the API server takes. What each of them loses is in testdata/adopted.txt.
+func TestPublicManifests(t *testing.T) {
+	all, read := manifests(t)
+	count := map[string]int{}
+	var report strings.Builder
+	for _, s := range all {
+		kind := filepath.Dir(s.File)
+		count[kind]++
+		if s.License == "" || len(s.Commit) != 40 {
+			t.Errorf("%s: the source is not said", s.File)
+		}
+		if kind == "runtimes" {
+			continue
+		}
+		fmt.Fprintf(&report, "%s\n", s.File)
+		jobs, others := Jobs(withRuntimes(all, read, s.File))
+		if len(jobs) == 0 || len(others) > 0 {
+			t.Errorf("%s: %d jobs, and %v", s.File, len(jobs), others)
+		}
+		for _, job := range jobs {
+			fmt.Fprint(&report, lostBy(t, s.File, job))
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"jobset": 10, "pytorchjob": 10, "trainjob": 10, "volcano": 10, "runtimes": 2}, count); diff != "" {
+		t.Error(diff)
+	}
+	const golden = "testdata/adopted.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(report.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), report.String()); diff != "" {
+		t.Errorf("run with -update to write it (-want +got):\n%s", diff)
+	}
+}
+
+// lostBy says what a job of a file loses. Its TrainingJob is one that the API server takes.
+func lostBy(t *testing.T, file string, job Adopted) string {
+	t.Helper()
+	err := job.Err
+	if err == nil {
+		_, err = simulate.Admit(job.Job)
+	}
+	if err != nil {
+		t.Errorf("%s: %s: %v", file, job.From, err)
+	}
+	lines := []string{fmt.Sprintf("  %s: %d", job.From, len(job.Lost))}
+	for _, line := range job.Lost {
+		lines = append(lines, "    "+line)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// saysNothing are values whose absence means the same: they are neither carried over nor reported.
+var saysNothing = []string{
+	"apiVersion", "kind", "apiGroup", "manager: ", "metadata.labels.trainer.kubeflow.org/framework", // names alone
+	"replicas: 1", "parallelism: 1", "completions", "numNodes: 1", "minAvailable", "queue: default", "schedulerName: volcano", "operator: All", // defaults
+	"groupName: default", "rdzvBackend: c10d", "trainjob-ancestor-step", "onPodConditions: []", "resources: map[]", ".value: ", "values[0]: 0",
+	"template.metadata.name", "spec.plugins.svc", "podGroupPolicy.volcano: map[]", // what each TrainingJob of this framework has
+	"env[2].valueFrom.fieldRef.fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']", // RANK, which the framework sets
+}
+
+// Each value of a manifest is in the TrainingJob, or in the report: a job without it is not the same. This finds what a conversion forgets.
+func TestNothingIsLostInSilence(t *testing.T) {
+	all, read := manifests(t)
+	for _, s := range all {
+		if strings.HasPrefix(s.File, "runtimes/") {
+			continue
+		}
+		whole, lost := outcome(t, withRuntimes(all, read, s.File))
+		for i := range read(s.File) {
+			leaves(read(s.File)[i].Object, "", func(path []any, at string) {
+				known := func(part string) bool { return strings.Contains(at, part) }
+				objects := withRuntimes(all, read, s.File)
+				remove(objects[i].Object, path)
+				if now, _ := outcome(t, objects); now == whole && !slices.ContainsFunc(saysNothing, known) && !slices.ContainsFunc(lost, known) {
+					t.Errorf("%s: %s is neither carried over nor reported", s.File, at)
+				}
+			})
+		}
+	}
+}
+
+// outcome is all that becomes of objects, and the paths of what was lost.
+func outcome(t *testing.T, objects []*unstructured.Unstructured) (all string, lost []string) {
+	t.Helper()
+	jobs, others := Jobs(objects)
+	for _, job := range jobs {
+		raw, err := json.Marshal(job.Job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += fmt.Sprintln(job.From, string(raw), job.Lost, job.Err, others)
+		for _, line := range job.Lost {
+			_, inRuntime, ok := strings.Cut(line, ": spec.")
+			if ok {
+				line = "spec." + inRuntime
+			}
+			path, _, _ := strings.Cut(line, ": ")
+			lost = append(lost, path)
+		}
+	}
+	return all, lost
+}
+
+// leaves calls f with the path of each value that has none within it.
+func leaves(value any, at string, f func(path []any, at string)) {
+	var walk func(value any, path []any, at string)
+	walk = func(value any, path []any, at string) {
+		switch v := value.(type) {
+		case map[string]any:
+			for key, inner := range v {
+				walk(inner, append(slices.Clone(path), key), strings.TrimPrefix(at+"."+key, "."))
+			}
+			if len(v) > 0 {
+				return
+			}
+		case []any:
+			for i, inner := range v {
+				walk(inner, append(slices.Clone(path), i), fmt.Sprintf("%s[%d]", at, i))
+			}
+			if len(v) > 0 {
+				return
+			}
+		}
+		f(path, fmt.Sprintf("%s: %v", at, value))
+	}
+	walk(value, nil, at)
+}
+
+// remove takes the value at a path out. An item of a list becomes null.
+func remove(value any, path []any) {
+	for _, step := range path[:len(path)-1] {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step.(string)]
+		case []any:
+			value = v[step.(int)]
+		}
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		delete(v, path[len(path)-1].(string))
+	case []any:
+		v[path[len(path)-1].(int)] = nil
+	}
+}
