@@ -39,10 +39,10 @@ does it. The exit code is 1 where a job could not be turned into one: the others
 				return errors.New("the file is missing: give -f FILE, or -f - for the standard input")
 			}
 			objects, err := readObjects(streams.In, files)
-			if err != nil {
+			if err != nil && len(objects) == 0 {
 				return err
 			}
-			return adoptAll(streams, objects)
+			return errors.Join(err, adoptAll(streams, objects))
 		},
 	}
 	c.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "a file, folder or URL with the jobs and the runtimes of TrainJobs, or -; may be repeated")

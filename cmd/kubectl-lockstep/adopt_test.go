@@ -63,6 +63,9 @@ spec:
 	if stdout, _, err = adopt("", "-f", folder); err != nil || strings.Count(stdout, "\n---\n") != 9 {
 		t.Errorf("of a folder: %v\n%s", err, stdout)
 	}
+	if stdout, _, err = adopt("", "-f", folder, "-f", filepath.Join("adopt", "testdata", "sources.yaml")); err == nil || strings.Count(stdout, "\n---\n") != 9 {
+		t.Errorf("with a file that has no object: %v\n%s", err, stdout)
+	}
 	service := filepath.Join(t.TempDir(), "service.yaml")
 	if err := os.WriteFile(service, []byte("{apiVersion: v1, kind: Service, metadata: {name: web}}"), 0o600); err != nil {
 		t.Fatal(err)
