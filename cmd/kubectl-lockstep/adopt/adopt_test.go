@@ -131,6 +131,11 @@ func TestJobs(t *testing.T) {
 			spec:     "{tasks: [{name: a, replicas: 6, partition: {size: 2}}]" + budget + "}",
 			lost:     []string{"spec.replicatedJobs[0]: JOB_COMPLETION_INDEX: LOCKSTEP_TASK_INDEX counts"},
 		},
+		"what the Jobs of a JobSet have": {
+			manifest: aJobSet + "  replicatedJobs:\n  - {name: a, template: {metadata: {labels: {x: y}, annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {" + pods + "}}}\n",
+			spec:     "{tasks: [{name: a, replicas: 1}]" + budget + "}",
+			lost:     []string{"exclusive-topology]: spec.networkTopology keeps", "template.metadata: a TrainingJob makes no Jobs"},
+		},
 		"pods that run in turn": {
 			manifest: aJobSet + "  replicatedJobs:\n" + replicated("a", "parallelism: 2, completions: 8, "),
 			spec:     "{tasks: [{name: a, replicas: 2}]" + budget + "}",

@@ -39,8 +39,12 @@ func (c *conversion) replicatedJobs(spec fields) (out []replicatedJob) {
 		inner := job.in("spec")
 		r := replicatedJob{name: take[string](f, "name"), jobs: count(f, "replicas"), pods: count(inner, "parallelism"), path: f.path}
 		c.completions(inner, &r)
-		r.step = take[map[string]string](job.in("metadata"), "labels")[trainerStep]
-		job.ignore("metadata")
+		r.step, _ = job.in("metadata").in("labels").m[trainerStep].(string)
+		job.in("metadata").in("labels").ignore(trainerStep)
+		if annotations := job.in("metadata").in("annotations"); annotations.has(exclusive) {
+			c.lose(annotations.path+"["+exclusive+"]", exclusivePlacement)
+			annotations.ignore(exclusive)
+		}
 		r.failOn = failOn(inner)
 		r.template = take[corev1.PodTemplateSpec](inner, "template")
 		inner.ignore("completionMode", "suspend", "managedBy", "manualSelector")
@@ -163,10 +167,10 @@ func (c *conversion) indexes(r *replicatedJob, task *v1alpha1.Task) {
 			}
 			for j, e := range containers[i].Env {
 				if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && strings.Contains(e.ValueFrom.FieldRef.FieldPath, indexOfJob) {
-					containers[i].Env[j] = fromAnnotation(e.Name, taskIndex)
+					containers[i].Env[j] = taskIndex(e.Name)
 				}
 			}
-			setEnv(&containers[i], fromAnnotation(variable, taskIndex))
+			setEnv(&containers[i], taskIndex(variable))
 		}
 	}
 }

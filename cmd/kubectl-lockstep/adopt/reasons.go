@@ -30,6 +30,7 @@ var reasons = map[string]string{
 	"failurePolicy.rules":                                  restarts,
 	"failurePolicy.restartStrategy":                        restarts,
 	"volumeClaimPolicies":                                  claims,
+	"replicatedJobs.template.metadata":                     "a TrainingJob makes no Jobs: give labels and annotations to the pods",
 	"replicatedJobs.dependsOn":                             together,
 	"replicatedJobs.groupName":                             "labels of groups are JobSet's",
 	"replicatedJobs.template.spec.backoffLimit":            oneBudget,

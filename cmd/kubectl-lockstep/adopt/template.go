@@ -61,13 +61,10 @@ func (c *conversion) cleanKeys(at string, keys map[string]string) map[string]str
 	return keys
 }
 
-// fromAnnotation is a variable of an annotation of the pod.
-func fromAnnotation(name, annotation string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotation + "']"}}}
+// taskIndex is a variable with the index of a pod in its task.
+func taskIndex(name string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, Value: "$(LOCKSTEP_TASK_INDEX)"}
 }
-
-// taskIndex is the annotation with the index of a pod in its task.
-const taskIndex = "volcano.sh/task-index"
 
 // setEnv sets those variables that a container does not have, before its own.
 func setEnv(c *corev1.Container, vars ...corev1.EnvVar) {

@@ -73,7 +73,7 @@ func TestATrainJobIsLaidOverItsRuntime(t *testing.T) {
 	for _, e := range c.Env {
 		values[e.Name] = e.Value
 	}
-	if diff := cmp.Diff(map[string]string{"A": "2", "B": "3", "JOB_COMPLETION_INDEX": ""}, values); diff != "" || c.Image != "mine" || got.ServiceAccountName != "sa" || len(c.Resources.Limits) > 0 || c.Resources.Requests.Cpu().Value() != 1 {
+	if diff := cmp.Diff(map[string]string{"A": "2", "B": "3", "JOB_COMPLETION_INDEX": "$(LOCKSTEP_TASK_INDEX)"}, values); diff != "" || c.Image != "mine" || got.ServiceAccountName != "sa" || len(c.Resources.Limits) > 0 || c.Resources.Requests.Cpu().Value() != 1 {
 		t.Errorf("%s\n%+v\nlost: %s", diff, got, lost)
 	}
 }

@@ -217,7 +217,6 @@ func (c *conversion) patchRuntime(f fields, all []replicatedJob) {
 	c.runtimeMetadata(jobSet.in("metadata"))
 	for _, job := range jobSet.in("spec").each("replicatedJobs") {
 		c.patchTemplate(job, take[string](job, "name"), job.in("template").in("spec"), "template", all)
-		job.in("template").ignore("metadata")
 	}
 }
 

@@ -48,7 +48,7 @@ func (c *conversion) volcanoJob(f fields) {
 	for i := range to.Tasks {
 		for j := range to.Tasks[i].Template.Spec.Containers {
 			if indexed {
-				setEnv(&to.Tasks[i].Template.Spec.Containers[j], fromAnnotation("VC_TASK_INDEX", taskIndex), fromAnnotation("VK_TASK_INDEX", taskIndex))
+				setEnv(&to.Tasks[i].Template.Spec.Containers[j], taskIndex("VC_TASK_INDEX"), taskIndex("VK_TASK_INDEX"))
 			}
 		}
 	}
