@@ -129,14 +129,55 @@ func TestNothingIsLostInSilence(t *testing.T) {
 		}
 		whole, lost := outcome(t, withRuntimes(all, read, s.File))
 		for i := range read(s.File) {
-			leaves(read(s.File)[i].Object, "", func(path []any, at string) {
+			leaves(read(s.File)[i].Object, func(path []any, at string) {
 				known := func(part string) bool { return strings.Contains(at, part) }
 				objects := withRuntimes(all, read, s.File)
-				remove(objects[i].Object, path)
+				set(objects[i].Object, path, none)
 				if now, _ := outcome(t, objects); now == whole && !slices.ContainsFunc(saysNothing, known) && !slices.ContainsFunc(lost, known) {
 					t.Errorf("%s: %s is neither carried over nor reported", s.File, at)
 				}
 			})
+		}
+	}
+}
+
+// Values of other types, and none, in place of each value of a manifest are reported, or make no difference. They end no conversion early.
+func TestOddValuesAreReported(t *testing.T) {
+	all, read := manifests(t)
+	for _, s := range all {
+		if strings.HasPrefix(s.File, "runtimes/") {
+			continue
+		}
+		for i := range read(s.File) {
+			values(read(s.File)[i].Object, nil, func(path []any) {
+				for _, odd := range []any{nil, "odd", int64(-7), int64(1) << 40, true, []any{}, []any{"odd", nil, map[string]any{}}, map[string]any{}, map[string]any{"odd": []any{nil}}} {
+					objects := withRuntimes(all, read, s.File)
+					set(objects[i].Object, path, odd)
+					jobs, _ := Jobs(objects)
+					for _, job := range jobs {
+						if len(job.Job.Spec.Tasks) == 0 && job.Err == nil {
+							t.Errorf("%s: with %v at %v there is no task, and no error", s.File, odd, path)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// values calls f with the path of each value within one.
+func values(value any, path []any, f func(path []any)) {
+	if len(path) > 0 {
+		f(path)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			values(inner, append(slices.Clone(path), key), f)
+		}
+	case []any:
+		for i, inner := range v {
+			values(inner, append(slices.Clone(path), i), f)
 		}
 	}
 }
@@ -164,32 +205,27 @@ func outcome(t *testing.T, objects []*unstructured.Unstructured) (all string, lo
 }
 
 // leaves calls f with the path of each value that has none within it.
-func leaves(value any, at string, f func(path []any, at string)) {
-	var walk func(value any, path []any, at string)
-	walk = func(value any, path []any, at string) {
-		switch v := value.(type) {
-		case map[string]any:
-			for key, inner := range v {
-				walk(inner, append(slices.Clone(path), key), strings.TrimPrefix(at+"."+key, "."))
-			}
-			if len(v) > 0 {
-				return
-			}
-		case []any:
-			for i, inner := range v {
-				walk(inner, append(slices.Clone(path), i), fmt.Sprintf("%s[%d]", at, i))
-			}
-			if len(v) > 0 {
-				return
+func leaves(value any, f func(path []any, at string)) {
+	values(value, nil, func(path []any) {
+		at, inner := "", value
+		for _, step := range path {
+			switch v := inner.(type) {
+			case map[string]any:
+				inner, at = v[step.(string)], strings.TrimPrefix(fmt.Sprintf("%s.%s", at, step), ".")
+			case []any:
+				inner, at = v[step.(int)], fmt.Sprintf("%s[%d]", at, step)
 			}
 		}
-		f(path, fmt.Sprintf("%s: %v", at, value))
-	}
-	walk(value, nil, at)
+		m, isMap := inner.(map[string]any)
+		list, isList := inner.([]any)
+		if (!isMap || len(m) == 0) && (!isList || len(list) == 0) {
+			f(path, fmt.Sprintf("%s: %v", at, inner))
+		}
+	})
 }
 
-// remove takes the value at a path out. An item of a list becomes null.
-func remove(value any, path []any) {
+// set puts a value at a path. none takes out what is there; in a list null is left.
+func set(value any, path []any, to any) {
 	for _, step := range path[:len(path)-1] {
 		switch v := value.(type) {
 		case map[string]any:
@@ -200,8 +236,15 @@ func remove(value any, path []any) {
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		delete(v, path[len(path)-1].(string))
+		if v[path[len(path)-1].(string)] = to; to == none {
+			delete(v, path[len(path)-1].(string))
+		}
 	case []any:
-		v[path[len(path)-1].(int)] = nil
+		if v[path[len(path)-1].(int)] = to; to == none {
+			v[path[len(path)-1].(int)] = nil
+		}
 	}
 }
+
+// none is no value.
+var none any = struct{}{}

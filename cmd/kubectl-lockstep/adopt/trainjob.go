@@ -246,13 +246,13 @@ func (c *conversion) patchTemplate(at fields, name string, f fields, field strin
 		return
 	}
 	patch, err := json.Marshal(f.m[field])
-	f.ignore(field)
-	if err != nil {
-		c.refuse(at.path, "%v", err)
+	before := len(c.errs)
+	take[corev1.PodTemplateSpec](f, field) // which refuses other types: the merge would panic
+	if len(c.errs) > before {
 		return
 	}
-	template, err := json.Marshal(r.template)
-	if err == nil {
+	template, errOfTemplate := json.Marshal(r.template)
+	if err = cmp.Or(err, errOfTemplate); err == nil {
 		template, err = strategicpatch.StrategicMergePatch(template, patch, corev1.PodTemplateSpec{})
 	}
 	if err != nil {
