@@ -221,6 +221,17 @@ func TestJobs(t *testing.T) {
 			spec: "{framework: {mpi: {launcher: launcher, worker: node}}, tasks: [{name: node, replicas: 2}, {name: launcher, replicas: 1}]}",
 			lost: []string{"spec.trainer.numProcPerNode: give it", "spec.mlPolicy.mpi: spec.framework.mpi has keys"},
 		},
+		"one of MPI whose launcher is a node": {
+			manifest: aTrainJob + "  trainer: {numNodes: 4}\n  runtimePatches: []\n" + aRuntime + "  mlPolicy: {mpi: {runLauncherAsNode: true}}\n  template: {spec: {replicatedJobs: [{name: node, template: {spec: {" + pods + "}}}, " +
+				"{name: launcher, template: {metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}, spec: {template: {spec: {containers: [{name: node, image: i}]}}}}}]}}\n",
+			spec: "{framework: {mpi: {launcher: launcher, worker: node}}, tasks: [{name: node, replicas: 3}, {name: launcher, replicas: 1}]}",
+			lost: []string{"spec.mlPolicy.mpi: spec.framework.mpi has keys"},
+		},
+		"a policy for replicas that are not there": {
+			manifest: aPyTorchJob + "  pytorchReplicaSpecs: {Master: {" + pods + "}, Worker: {replicas: 0, restartPolicy: ExitCode, " + pods + "}}\n",
+			spec:     "{tasks: [{name: master, replicas: 1}]}",
+			lost:     []string{"Worker: a task without pods is left out"},
+		},
 		"suspended for Kueue": {
 			manifest: strings.Replace(aTrainJob, "{name: j}", "{name: j, labels: {kueue.x-k8s.io/queue-name: q}}", 1) + "  suspend: true\n  managedBy: kueue.x-k8s.io/multikueue\n" + aRuntime + aNode,
 			spec:     "{managedBy: kueue.x-k8s.io/multikueue, tasks: [{name: node, replicas: 1}]}",

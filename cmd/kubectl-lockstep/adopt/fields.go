@@ -73,14 +73,10 @@ func (f fields) ignore(names ...string) {
 // in are the fields of an object in a field.
 func (f fields) in(name string) fields {
 	inner, ok := f.m[name].(map[string]any)
-	switch value := f.m[name].(type) {
-	case nil:
-	case empty:
-		delete(f.m, name)
-	default:
-		if !ok {
-			f.c.refuse(f.at(name), "it has to be an object, and is %T", value)
-		}
+	if f.m[name] == empty("{}") {
+		f.ignore(name)
+	} else if !ok && f.has(name) {
+		f.c.refuse(f.at(name), "it has to be an object")
 	}
 	return fields{m: inner, path: f.at(name), c: f.c}
 }
@@ -88,7 +84,9 @@ func (f fields) in(name string) fields {
 // each are the fields of each object in a list.
 func (f fields) each(name string) (out []fields) {
 	items, ok := f.m[name].([]any)
-	if !ok && f.has(name) {
+	if f.m[name] == empty("[]") {
+		f.ignore(name)
+	} else if !ok && f.has(name) {
 		f.c.refuse(f.at(name), "it has to be a list of objects")
 	}
 	for i, item := range items {

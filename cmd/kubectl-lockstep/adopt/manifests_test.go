@@ -32,12 +32,19 @@ func manifests(t *testing.T) (all []source, read func(file string) []*unstructur
 	if err := yaml.UnmarshalStrict(raw, &all); err != nil {
 		t.Fatal(err)
 	}
-	read = func(file string) []*unstructured.Unstructured {
-		raw, err := os.ReadFile(filepath.Join("testdata", file))
+	parsed := map[string][]*unstructured.Unstructured{}
+	for _, s := range all {
+		raw, err := os.ReadFile(filepath.Join("testdata", s.File))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return objects(t, string(raw))
+		parsed[s.File] = objects(t, string(raw))
+	}
+	read = func(file string) (out []*unstructured.Unstructured) {
+		for _, o := range parsed[file] {
+			out = append(out, o.DeepCopy())
+		}
+		return out
 	}
 	return all, read
 }

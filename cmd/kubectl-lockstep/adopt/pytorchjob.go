@@ -73,15 +73,13 @@ func (c *conversion) least(f fields) {
 
 // replicas makes a task of the replicas of one type. It returns the port of their rendezvous.
 func (c *conversion) replicas(f fields, name string) (port *int32) {
-	template := take[corev1.PodTemplateSpec](f, "template")
+	template, final := take[corev1.PodTemplateSpec](f, "template"), v1alpha1.ExitCodes{Operator: v1alpha1.ExitCodesIn}
 	switch policy := take[string](f, "restartPolicy"); policy {
 	case "ExitCode": // which restarts nothing that ended with an error of the program, 1 to 127
 		template.Spec.RestartPolicy = ""
-		codes := v1alpha1.ExitCodes{Operator: v1alpha1.ExitCodesIn}
 		for code := int32(1); code <= 127; code++ {
-			codes.Values = append(codes.Values, code)
+			final.Values = append(final.Values, code)
 		}
-		c.failOn(name, codes)
 	case "Never": // the operator's default, which the API server sets
 		template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	default:
@@ -96,7 +94,9 @@ func (c *conversion) replicas(f fields, name string) (port *int32) {
 			}
 		}
 	}
-	c.addTask(f.path, name, count(f, "replicas"), template)
+	if task := c.addTask(f.path, name, count(f, "replicas"), template); task != nil && len(final.Values) > 0 {
+		c.failOn(name, final)
+	}
 	return port
 }
 

@@ -57,7 +57,7 @@ var reasons = map[string]string{
 
 	// TrainJobs and their runtimes
 	"initializer":      "the runtime has no such step",
-	"mlPolicy.mpi":     "spec.framework.mpi has keys in /root/.ssh and the workers' names in $MPI_HOST, not in a host file",
+	"mlPolicy.mpi":     "spec.framework.mpi has keys in /root/.ssh and the workers' names, not the launcher's, in $MPI_HOST, not in a host file",
 	"mlPolicy.flux":    "Lockstep sets up no Flux",
 	"mlPolicy.jax":     "give jax.distributed.initialize the address and the rank of spec.framework.pytorch",
 	"mlPolicy.xgboost": "Lockstep sets up no tracker of XGBoost: spec.framework.pytorch has the address of the first pod, and the ranks",

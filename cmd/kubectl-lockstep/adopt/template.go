@@ -172,7 +172,7 @@ var cautions = []caution{
 	{pattern: regexp.MustCompile(`/etc/volcano/[-\w]+\.host`), advice: "Volcano's svc plugin writes it, which a TrainingJob has with spec.framework", framework: true},
 	{pattern: regexp.MustCompile(`\bJOBSET_\w+|jobset\.sigs\.k8s\.io/[-\w]+`), advice: "JobSet sets it, and Lockstep does not"},
 	{pattern: regexp.MustCompile(`\bJOB_GLOBAL_INDEX\b|` + regexp.QuoteMeta(indexOfJob)), advice: "JobSet and Job set it; LOCKSTEP_TASK_INDEX is the index of a pod in its task, and RANK the one in a job with spec.framework.pytorch"},
-	{pattern: regexp.MustCompile(`\btrainer\.kubeflow\.org/[-\w]+|\bKUBEFLOW_\w+`), advice: "Kubeflow sets it, and Lockstep does not"},
+	{pattern: regexp.MustCompile(`\btrainer\.kubeflow\.org/[-\w]+`), advice: "Kubeflow sets it, and Lockstep does not"},
 }
 
 // warn says what in the programs of a task may not work as it did.

@@ -45,12 +45,19 @@ func (c *conversion) trainJob(f fields) {
 	c.initializer(spec.in("initializer"), all)
 	policy := runtime.in("mlPolicy")
 	nodes, processes := take[*int64](policy, "numNodes"), c.trainer(spec.in("trainer"), all)
-	nodes = cmp.Or(take[*int64](spec.in("trainer"), "numNodes"), nodes)
-	if r := numbered(all); r != nil && nodes != nil {
-		r.pods = *nodes
+	if n := take[*int64](spec.in("trainer"), "numNodes"); n != nil {
+		mpi, _ := policy.m["mpi"].(map[string]any)
+		if nodes = n; mpi["runLauncherAsNode"] == true {
+			nodes = new(max(*n-1, 1)) // and the launcher
+		}
 	}
-	if policy.has("torch") {
-		c.split = trainerContainer
+	if r := numbered(all); r != nil {
+		if nodes != nil {
+			r.pods = *nodes
+		}
+		if policy.has("torch") {
+			c.split = r.name
+		}
 	}
 	c.tasks(jobSet, all)
 	c.podGroup(runtime.in("podGroupPolicy"))
@@ -62,7 +69,7 @@ func (c *conversion) runtime(spec fields) fields {
 	f := spec.in("runtimeRef")
 	f.ignore("apiGroup")
 	kind, name := cmp.Or(take[string](f, "kind"), "ClusterTrainingRuntime"), take[string](f, "name")
-	o := c.known[runtimeKey(kind, c.job.Namespace, name)]
+	o := cmp.Or(c.known[runtimeKey(kind, c.job.Namespace, name)], c.known[runtimeKey(kind, "", name)]) // a file need not say the namespace
 	if o == nil {
 		c.refuse(f.path, "%[1]s %[2]s is not among the files: add it with -f, such as one that kubectl get %[1]s %[2]s -o yaml has printed", kind, name)
 		return fields{c: c}
