@@ -12,7 +12,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// fields are those of one object, or of a part of it, that nobody has taken yet.
+// fields are those of one object, or of a part of it, that are not taken yet.
 type fields struct {
 	m    map[string]any
 	path string
@@ -122,7 +122,7 @@ func take[T any](f fields, name string) (out T) {
 	return out
 }
 
-// reportRest reports the fields that nobody has taken.
+// reportRest reports the fields that were not taken.
 func (c *conversion) reportRest(f fields) {
 	for _, name := range slices.Sorted(maps.Keys(f.m)) {
 		c.rest(f.at(name), f.m[name])
