@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -117,9 +118,7 @@ func printLost(out io.Writer, job adopt.Adopted) {
 	}
 	fmt.Fprintf(out, "%s:\n", job.From)
 	for _, text := range job.Lost {
-		for i, line := range lines.Wrap(text, lines.Width-4) {
-			fmt.Fprintf(out, "%s%s\n", map[bool]string{true: "  - ", false: "    "}[i == 0], line)
-		}
+		fmt.Fprintf(out, "  - %s\n", strings.Join(lines.Wrap(text, lines.Width-4), "\n    "))
 	}
 }
 
@@ -129,7 +128,7 @@ func prune(value any) any {
 	case map[string]any:
 		for key, inner := range v {
 			m, isMap := prune(inner).(map[string]any)
-			if inner == nil || isMap && len(m) == 0 && slices.Contains([]string{"metadata", "resources", "strategy"}, key) {
+			if inner == nil || isMap && len(m) == 0 && slices.Contains([]string{"metadata", "resources"}, key) {
 				delete(v, key)
 			}
 		}

@@ -222,9 +222,14 @@ func (c *conversion) rendezvous(name string, port *int32) {
 	if c.task(master) != nil {
 		master = name + "-master"
 	}
-	first := c.job.Spec.Tasks[i].DeepCopy()
-	first.Name, first.Replicas, first.Partition = master, 1, nil
-	c.job.Spec.Tasks[i].Replicas--
+	others := &c.job.Spec.Tasks[i]
+	if others.Partition != nil {
+		others.Partition = nil
+		c.lose("task "+name, "its pods have no partitions: with spec.framework.pytorch the first of them is the task "+master)
+	}
+	first := others.DeepCopy()
+	first.Name, first.Replicas = master, 1
+	others.Replicas--
 	c.job.Spec.Tasks = slices.Insert(c.job.Spec.Tasks, i, *first)
 	c.job.Spec.Framework = &v1alpha1.Framework{PyTorch: &v1alpha1.PyTorch{Master: master, Worker: name, Port: port}}
 	if slices.Contains(c.success, name) {

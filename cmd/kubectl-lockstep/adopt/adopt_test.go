@@ -165,6 +165,11 @@ func TestJobs(t *testing.T) {
 			spec: "{framework: {pytorch: {master: master, worker: w, port: 29500}}, tasks: [{name: master, replicas: 1}, {name: w, replicas: 2}]" + budget + "}",
 			lost: []string{"WORLD_SIZE: spec.framework.pytorch sets it to the number of pods"},
 		},
+		"a rendezvous of several jobs": {
+			manifest: aJobSet + "  replicatedJobs:\n  - name: w\n    replicas: 2\n    template: {spec: {parallelism: 2, template: {spec: {containers: [{name: c, image: i, env: [{name: MASTER_ADDR, value: j-w-0-0.j}]}]}}}}\n",
+			spec:     "{framework: {pytorch: {master: master, worker: w}}, tasks: [{name: master, replicas: 1}, {name: w, replicas: 3}]" + budget + "}",
+			lost:     []string{"JOB_COMPLETION_INDEX", "task w: its pods have no partitions"},
+		},
 		"a rendezvous with another task": {
 			manifest: aJobSet + "  replicatedJobs:\n" + replicated("m", "") + "  - name: w\n    template: {spec: {parallelism: 3, template: {spec: {containers: [{name: c, image: i, env: [{name: MASTER_ADDR, value: j-m-0-0.j}]}]}}}}\n",
 			spec:     "{framework: {pytorch: {master: m, worker: w}}, tasks: [{name: m, replicas: 1}, {name: w, replicas: 3}]" + budget + "}",

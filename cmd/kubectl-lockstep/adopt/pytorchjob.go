@@ -48,7 +48,7 @@ func (c *conversion) pyTorchJob(f fields) {
 func (c *conversion) notLaunched(process [][2]string) {
 	for _, f := range process {
 		if f[1] != "auto" && f[1] != "1" {
-			c.lose("spec", fmt.Sprintf("no container's command is torchrun, which would get --%s=%s by the variables that Kubeflow sets. WORLD_SIZE counts pods here", f[0], f[1]))
+			c.lose("spec", fmt.Sprintf("Kubeflow gives torchrun --%s=%s by a variable, and no container's command is torchrun: give it the flag. WORLD_SIZE counts pods here", f[0], f[1]))
 		}
 	}
 }
