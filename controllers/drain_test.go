@@ -279,7 +279,7 @@ func TestObservesWhichPodsLeaveACordonedNode(t *testing.T) {
 
 	node := &corev1.Node{}
 	e.Must(e.API.Get(t.Context(), types.NamespacedName{Name: "n0"}, node))
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: taintDisrupted, Effect: corev1.TaintEffectNoSchedule})
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule})
 	e.Must(e.API.Update(t.Context(), node))
 	check.Equal(t, "where Karpenter removes the node", map[string]time.Time(nil), leaving())
 }

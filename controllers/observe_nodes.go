@@ -138,25 +138,9 @@ func addNodes(names map[string]bool, known *topology.Topology, hyperNode string)
 	}
 }
 
-// taintDisrupted is what Karpenter has on the nodes that it removes, in the place of a cordon.
-const taintDisrupted = "karpenter.sh/disrupted"
-
-// cordonedSince is since when a node is cordoned, or being deleted: Karpenter evicts its pods then, and does not note when it added its taint.
-func cordonedSince(node *corev1.Node) (since time.Time) {
-	if node.DeletionTimestamp != nil {
-		since = node.DeletionTimestamp.Time
-	}
-	for _, t := range node.Spec.Taints {
-		if t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil {
-			since = instant.Earliest(since, t.TimeAdded.Time)
-		}
-	}
-	return since
-}
-
 // leaving is empty, and not nil, for a node of which DrainRequests say which pods leave it: NVSentinel has cordoned it, and nothing else empties it.
 func leaving(node *corev1.Node) map[string]time.Time {
-	if !nvsentinel.Cordons(node) || node.DeletionTimestamp != nil || isDisrupted(node) {
+	if !nvsentinel.Cordons(node) || node.DeletionTimestamp != nil || nodes.IsRemoved(node) {
 		return nil
 	}
 	return map[string]time.Time{}
@@ -195,11 +179,6 @@ func noteLeaving(leaving map[string]time.Time, p *gang.Pod, requests []time.Time
 	}
 }
 
-// isDisrupted reports whether Karpenter removes a node.
-func isDisrupted(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintDisrupted })
-}
-
 func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 	n := gang.Node{
 		Name:          node.Name,
@@ -207,8 +186,8 @@ func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 		Machine:       nodes.MachineOf(node),
 		JoinedTime:    node.CreationTimestamp.Time,
 		Hostname:      node.Labels[corev1.LabelHostname],
-		Unschedulable: node.Spec.Unschedulable || isDisrupted(node),
-		CordonedSince: cordonedSince(node),
+		Unschedulable: nodes.IsCordoned(node),
+		CordonedSince: nodes.CordonedSince(node),
 		Leaving:       leaving(node),
 		Allocatable:   node.Status.Allocatable,
 	}

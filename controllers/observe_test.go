@@ -15,7 +15,6 @@ import (
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 	"github.com/lockstep-dev/lockstep/test/check"
-	"github.com/lockstep-dev/lockstep/test/fakeapi"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -271,21 +270,10 @@ func TestNodeOf(t *testing.T) {
 	if !nodeOf(node, "").Ready {
 		t.Error("not ready")
 	}
-}
-
-// Karpenter evicts from a node that it has tainted, and deleted. It notes the time of the deletion alone.
-func TestANodeThatKarpenterRemovesIsCordoned(t *testing.T) {
-	node := fakeapi.Node("n1")
-	node.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule}}
-	n := nodeOf(node, "")
-	check.Equal(t, "once it is tainted", true, n.Unschedulable)
-	check.Equal(t, "taints", node.Spec.Taints, n.Taints)
-	check.Equal(t, "since", time.Time{}, n.CordonedSince)
-	node.DeletionTimestamp = new(metav1.NewTime(t0))
-	check.Equal(t, "since, once it is deleted", t0, nodeOf(node, "").CordonedSince)
-	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: new(metav1.NewTime(t0.Add(-time.Minute)))}
-	node.Spec.Taints = append(node.Spec.Taints, cordon)
-	check.Equal(t, "since, where it was cordoned before", t0.Add(-time.Minute), nodeOf(node, "").CordonedSince)
+	node.Spec.Unschedulable = false
+	check.Equal(t, "cordoned, once it is not", false, nodeOf(node, "").Unschedulable)
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule})
+	check.Equal(t, "cordoned, where Karpenter removes it", true, nodeOf(node, "").Unschedulable)
 }
 
 func TestTheStateOfAQueue(t *testing.T) {

@@ -282,7 +282,7 @@ const (
 	// for 20 s one has been stopped, or none has computed. A rule has to list it: neither * nor a rule without events is for it. Programs that
 	// heal themselves (survivors: Keep) find their own hangs.
 	Stalled EventType = "Stalled"
-	// NodeCordoned means that the pod's node is cordoned (spec.unschedulable), as by kubectl drain, or removed by Karpenter (taint karpenter.sh/disrupted), while the pod works. A rule has to list it: neither * nor
+	// NodeCordoned means that the pod's node is cordoned (spec.unschedulable), as by kubectl drain, or removed by Karpenter or Cluster Autoscaler (taints karpenter.sh/disrupted and ToBeDeletedByClusterAutoscaler), while the pod works. A rule has to list it: neither * nor
 	// a rule without events is for it. Where one does, a PodDisruptionBudget keeps the pods of its tasks from eviction until their ranks have moved, for an hour at most.
 	// Where the manager follows NVSentinel's DrainRequests, only pods that these name leave the nodes that NVSentinel has cordoned.
 	NodeCordoned EventType = "NodeCordoned"

@@ -303,7 +303,7 @@ type Node struct {
 	SilentSince time.Time
 	// SilentSeen is since when the observer has seen that; zero where that is not known. SilentSince may be by another clock.
 	SilentSeen time.Time
-	// Unschedulable is true on a cordoned node, and on one that Karpenter removes.
+	// Unschedulable is true on a cordoned node, and on one that an autoscaler removes.
 	Unschedulable bool
 	// CordonedSince is since when the node is cordoned, or being deleted, to the second; zero where that is not known.
 	CordonedSince time.Time

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,12 +29,19 @@ func (s *scenario) protects(tasks ...string) {
 	})
 }
 
-// evicts asks for the eviction of a pod, as kubectl drain does.
+// evicts asks for the eviction of a rank's pod.
 func (s *scenario) evicts(index int) error {
 	s.t.Helper()
-	pod := s.pod(index)
-	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	return testCluster.Client().SubResource("eviction").Create(s.ctx, &pod, eviction)
+	return evict(s.ctx, s.pod(index))
+}
+
+// evict asks for the eviction of a pod, as kubectl drain does.
+func evict(ctx context.Context, pod corev1.Pod) error {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}},
+	}
+	return testCluster.Client().SubResource("eviction").Create(ctx, &pod, eviction)
 }
 
 // The budget of a job is there as long as it has a rule for cordoned nodes, and is for the tasks of that.

@@ -17,6 +17,7 @@ import (
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/placement"
 )
 
@@ -132,7 +133,7 @@ func Obstacles(job *v1alpha1.TrainingJob, n *corev1.Node) []string {
 	}), "not ready")
 	note(tainted(corev1.TaintNodeOutOfService), "out of service")
 	note(tainted(v1alpha1.TaintQuarantine), InQuarantine)
-	note(n.Spec.Unschedulable, "cordoned")
+	note(nodes.IsCordoned(n), "cordoned")
 	note(slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 		return gang.IsHold(t) && t.Key != policies.HoldKey(job)
 	}), HeldByOthers)

@@ -14,6 +14,7 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/fit"
 	"github.com/lockstep-dev/lockstep/policies/gang"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/topology"
 )
 
@@ -63,10 +64,10 @@ func (n *Node) Unhealthy() bool {
 }
 
 // New is the fleet of these nodes, with nothing on them.
-func New(nodes []corev1.Node, t *topology.Topology) *Fleet {
+func New(all []corev1.Node, t *topology.Topology) *Fleet {
 	f := &Fleet{Topology: t}
-	for i := range nodes {
-		f.Nodes = append(f.Nodes, nodeOf(&nodes[i]))
+	for i := range all {
+		f.Nodes = append(f.Nodes, nodeOf(&all[i]))
 	}
 	f.sort()
 	return f
@@ -86,7 +87,7 @@ func nodeOf(n *corev1.Node) Node {
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-	out := Node{Name: n.Name, Cordoned: n.Spec.Unschedulable, NotReady: !ready, GPUs: fit.GPUs(n.Status.Allocatable)}
+	out := Node{Name: n.Name, Cordoned: nodes.IsCordoned(n), NotReady: !ready, GPUs: fit.GPUs(n.Status.Allocatable)}
 	for _, t := range n.Spec.Taints {
 		switch {
 		case t.Key == v1alpha1.TaintQuarantine:
