@@ -201,6 +201,10 @@ func TestJobs(t *testing.T) {
 			manifest: aPyTorchJob + "  pytorchReplicaSpecs: {Master: {" + pods + "}}\n",
 			spec:     "{tasks: [{name: master, replicas: 1}]}",
 		},
+		"several Masters": {
+			manifest: aPyTorchJob + "  pytorchReplicaSpecs: {Master: {replicas: 2, " + pods + "}}\n",
+			err:      "spec.pytorchReplicaSpecs.Master.replicas: 2: a PyTorchJob has one master",
+		},
 		"a TrainJob without its runtime": {
 			manifest: aTrainJob,
 			err:      "spec.runtimeRef: ClusterTrainingRuntime r is not among the files",

@@ -31,6 +31,8 @@ func (c *conversion) pyTorchJob(f fields) {
 	}
 	process := c.elastic(spec)
 	switch first, others := c.task(master), c.task(worker); {
+	case first != nil && first.Replicas > 1:
+		c.refuse("spec.pytorchReplicaSpecs.Master.replicas", "%d: a PyTorchJob has one master. Move the others to Worker", first.Replicas)
 	case first == nil:
 		c.rendezvous(worker, port)
 	case others == nil:
