@@ -98,7 +98,7 @@ var checks = []probe{
 	{"manager-rights", []Resource{Deployments, ClusterRoles, ClusterRoleBindings}, managerRights},
 	{"supervisors", []Resource{Deployments, Leases, TrainingJobs, Services, EndpointSlices}, supervision},
 	{"agents", []Resource{DaemonSets, Nodes, NodeHealths, HealthPolicies}, agents},
-	{"taints", []Resource{Nodes, TrainingJobs, NodeHealths}, taints},
+	{"taints", []Resource{Nodes, TrainingJobs, NodeHealths, DaemonSets}, taints},
 	{"health", []Resource{NodeHealths, HealthPolicies}, health},
 	{"jobs", []Resource{TrainingJobs}, jobs},
 }

@@ -62,6 +62,8 @@ type Cluster struct {
 	Volcano  appsv1.DeploymentList
 	Managers appsv1.DeploymentList
 	Agents   appsv1.DaemonSetList
+	// DaemonSets are all there are.
+	DaemonSets appsv1.DaemonSetList
 	// Leases are the managers'.
 	Leases coordinationv1.LeaseList
 	// ConfigMaps are those that Volcano's scheduler mounts. One that does not exist is missing.

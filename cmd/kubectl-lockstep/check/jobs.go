@@ -81,7 +81,8 @@ func changed(job *v1alpha1.TrainingJob) time.Time {
 	return at
 }
 
-// taints finds taints of Lockstep's whose cause is gone. The manager removes these at once, so one that is seen has been left behind.
+// taints finds taints of Lockstep's whose cause is gone, and DaemonSets that they keep away. The manager removes these taints at once, so one that is seen has been
+// left behind.
 func taints(c *Cluster, r *Result) {
 	owners := map[string]*v1alpha1.TrainingJob{}
 	for i := range c.TrainingJobs.Items {
@@ -114,6 +115,7 @@ func taints(c *Cluster, r *Result) {
 		}
 	}
 	r.Saw = fmt.Sprintf("%s of Lockstep's on %s", lines.Count(n, "taint"), lines.Count(len(c.Nodes.Items), "node"))
+	r.keptAway(c.DaemonSets.Items)
 }
 
 // leftHold says why a hold should be gone; empty where it stands for a job that needs its node.

@@ -56,7 +56,7 @@ func (r *reader) list(ctx context.Context, resource Resource, into client.Object
 // The labels of what config/manager and config/agent install.
 var (
 	managerLabels = client.MatchingLabels{"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "manager"}
-	agentLabels   = client.MatchingLabels{"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "health-agent"}
+	agentLabels   = labels.Set{"app.kubernetes.io/name": "lockstep", "app.kubernetes.io/component": "health-agent"}
 )
 
 func (r *reader) lists(ctx context.Context) {
@@ -72,7 +72,12 @@ func (r *reader) lists(ctx context.Context) {
 	r.list(ctx, HealthPolicies, &r.HealthPolicies)
 	r.list(ctx, Deployments, &r.Volcano, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*volcano)})
 	r.list(ctx, Deployments, &r.Managers, managerLabels)
-	r.list(ctx, DaemonSets, &r.Agents, agentLabels)
+	r.list(ctx, DaemonSets, &r.DaemonSets)
+	for _, d := range r.DaemonSets.Items {
+		if agentLabels.AsSelector().Matches(labels.Set(d.Labels)) {
+			r.Agents.Items = append(r.Agents.Items, d)
+		}
+	}
 	r.list(ctx, Leases, &r.Leases, client.MatchingFields{"metadata.name": LeaseName})
 	r.list(ctx, MutatingWebhooks, &r.Mutating)
 	r.list(ctx, ValidatingWebhooks, &r.Validating)
