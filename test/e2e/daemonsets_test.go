@@ -39,7 +39,9 @@ func TestDaemonSetsOnHeldNodes(t *testing.T) {
 		pod := s.podsOf(d)[node]
 		s.must(testCluster.Client().Delete(s.ctx, &pod), "delete a pod of a DaemonSet")
 	}
-	s.awaitDaemonSet(plain, "is kept from all nodes, and lacks a pod", func(d *appsv1.DaemonSetStatus) bool { return d.DesiredNumberScheduled == 0 && d.NumberMisscheduled == 2 })
+	s.awaitDaemonSet(plain, "is kept from all nodes, and lacks a pod", func(d *appsv1.DaemonSetStatus) bool {
+		return d.DesiredNumberScheduled == 0 && d.NumberMisscheduled == 2
+	})
 	s.awaitDaemonSet(tolerant, "runs again", all)
 
 	s.must(testCluster.Client().Delete(s.ctx, s.job), "delete the job")
