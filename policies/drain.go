@@ -10,15 +10,19 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
+	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // drainWaits is for how long after the cordon of a node a job may keep its pods there from eviction.
 const drainWaits = time.Hour
 
-// drainAsksWithin is how soon a drain asks again for an eviction that was refused. kubectl does every 5 s (k8s.io/kubectl/pkg/drain), and since when a pod may be evicted is
-// known to the second.
-const drainAsksWithin = 7 * time.Second
+// How soon what empties a node has asked again for an eviction that was refused. kubectl asks every 5 s (k8s.io/kubectl/pkg/drain), Cluster Autoscaler every 10 s
+// (DefaultEvictionRetryTime in its core/scaledown/actuation/drain.go). Since when a pod may be evicted is known to the second.
+const (
+	drainAsksWithin      = 7 * time.Second
+	autoscalerAsksWithin = 12 * time.Second
+)
 
 // Protection is which pods of a job a PodDisruptionBudget keeps from eviction.
 type Protection struct {
@@ -98,6 +102,9 @@ func (j job) isLeftToDrain(s *v1alpha1.TrainingJobStatus, p *gang.Pod) bool {
 func (j job) evictedBy(p *gang.Pod) time.Time {
 	if p.EvictableFrom.IsZero() || p.EvictableFrom.After(j.Now) {
 		return time.Time{}
+	}
+	if slices.ContainsFunc(j.Nodes[p.Node].Taints, nodes.IsScaleDown) {
+		return p.EvictableFrom.Add(autoscalerAsksWithin)
 	}
 	return p.EvictableFrom.Add(drainAsksWithin)
 }

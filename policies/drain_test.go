@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/incident"
@@ -262,14 +264,19 @@ func (s *scene) evictable() (uids []string) {
 // isLeft checks that a pod is left to a drain, and deleted where none evicts it in time.
 func (s *scene) isLeft(t *testing.T, i int) {
 	t.Helper()
+	s.isLeftFor(t, i, drainAsksWithin)
+}
+
+func (s *scene) isLeftFor(t *testing.T, i int, within time.Duration) {
+	t.Helper()
 	uid := s.Pods[i].UID
 	check.Equal(t, "deleted before a drain may evict it", 0, len(s.deleted()))
 	check.Equal(t, "evictable", []string{uid}, s.evictable())
 	s.Pods[i].EvictableFrom = s.Now.Truncate(time.Second)
 	check.Equal(t, "evictable then", 0, len(s.evictable()))
-	check.Equal(t, "looks again", s.Pods[i].EvictableFrom.Add(drainAsksWithin), s.decide().Next)
+	check.Equal(t, "looks again", s.Pods[i].EvictableFrom.Add(within), s.decide().Next)
 	check.Equal(t, "deleted while the drain may ask", 0, len(s.deleted()))
-	s.Now = s.Pods[i].EvictableFrom.Add(drainAsksWithin)
+	s.Now = s.Pods[i].EvictableFrom.Add(within)
 	s.decide()
 	check.Equal(t, "deleted", []string{uid}, s.deleted())
 }
@@ -287,6 +294,13 @@ func TestAPodThatLeavesIsLeftToTheDrain(t *testing.T) {
 		return protected(aScene(aJob().tasks(task("worker", 3)).policy(withRules(maintained))).started().placed())
 	}
 	t.Run("without a spare", func(t *testing.T) { unspared().isLeft(t, 1) })
+	t.Run("on a node that Cluster Autoscaler removes", func(t *testing.T) {
+		s := unspared()
+		s.node("n01", func(n *gang.Node) {
+			n.Taints = append(n.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule})
+		})
+		s.isLeftFor(t, 1, autoscalerAsksWithin)
+	})
 	t.Run("by an incident that is open", func(t *testing.T) {
 		s := unspared()
 		s.Pods[1].Deleting = true

@@ -24,8 +24,11 @@ func IsCordoned(node *corev1.Node) bool { return node.Spec.Unschedulable || IsRe
 
 // IsRemoved reports whether an autoscaler evicts the pods of a node, to remove it.
 func IsRemoved(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintKarpenter || t.Key == taintAutoscaler })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintKarpenter || IsScaleDown(t) })
 }
+
+// IsScaleDown reports whether a taint is that of Cluster Autoscaler on a node that it removes.
+func IsScaleDown(t corev1.Taint) bool { return t.Key == taintAutoscaler }
 
 // CordonedSince is since when a node is cordoned, or being removed, to the second; zero where that is not known. Karpenter does not note when it
 // added its taint. It deletes the node then.
@@ -37,7 +40,7 @@ func CordonedSince(node *corev1.Node) (since time.Time) {
 		switch {
 		case t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil:
 			since = instant.Earliest(since, t.TimeAdded.Time)
-		case t.Key == taintAutoscaler:
+		case IsScaleDown(t):
 			if at, err := strconv.ParseInt(t.Value, 10, 64); err == nil && at > 0 {
 				since = instant.Earliest(since, time.Unix(at, 0))
 			}
