@@ -188,6 +188,7 @@ func nodeOf(node *corev1.Node, holdKey string) gang.Node {
 		Hostname:      node.Labels[corev1.LabelHostname],
 		Unschedulable: nodes.IsCordoned(node),
 		CordonedSince: nodes.CordonedSince(node),
+		EvictionRetry: nodes.EvictionRetry(node),
 		Leaving:       leaving(node),
 		Allocatable:   node.Status.Allocatable,
 	}

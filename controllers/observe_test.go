@@ -272,8 +272,10 @@ func TestNodeOf(t *testing.T) {
 	}
 	node.Spec.Unschedulable = false
 	check.Equal(t, "cordoned, once it is not", false, nodeOf(node, "").Unschedulable)
-	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "karpenter.sh/disrupted", Effect: corev1.TaintEffectNoSchedule})
-	check.Equal(t, "cordoned, where Karpenter removes it", true, nodeOf(node, "").Unschedulable)
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule})
+	removed := nodeOf(node, "")
+	check.Equal(t, "cordoned, where an autoscaler removes it", true, removed.Unschedulable)
+	check.Equal(t, "asks again", 10*time.Second, removed.EvictionRetry)
 }
 
 func TestTheStateOfAQueue(t *testing.T) {

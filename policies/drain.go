@@ -3,6 +3,7 @@
 package policies
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -10,19 +11,17 @@ import (
 	"github.com/lockstep-dev/lockstep/api/v1alpha1"
 	"github.com/lockstep-dev/lockstep/policies/gang"
 	"github.com/lockstep-dev/lockstep/policies/instant"
-	"github.com/lockstep-dev/lockstep/policies/nodes"
 	"github.com/lockstep-dev/lockstep/policies/rules"
 )
 
 // drainWaits is for how long after the cordon of a node a job may keep its pods there from eviction.
 const drainWaits = time.Hour
 
-// How soon what empties a node has asked again for an eviction that was refused. kubectl asks every 5 s (k8s.io/kubectl/pkg/drain), Cluster Autoscaler every 10 s
-// (DefaultEvictionRetryTime in its core/scaledown/actuation/drain.go). Since when a pod may be evicted is known to the second.
-const (
-	drainAsksWithin      = 7 * time.Second
-	autoscalerAsksWithin = 12 * time.Second
-)
+// drainAsksEvery is how often a drain asks for an eviction that was refused, where the observation does not say: as kubectl does (k8s.io/kubectl/pkg/drain).
+const drainAsksEvery = 5 * time.Second
+
+// drainAsksLate is how much later a drain may ask. Since when a pod may be evicted is known to the second.
+const drainAsksLate = 2 * time.Second
 
 // Protection is which pods of a job a PodDisruptionBudget keeps from eviction.
 type Protection struct {
@@ -103,8 +102,5 @@ func (j job) evictedBy(p *gang.Pod) time.Time {
 	if p.EvictableFrom.IsZero() || p.EvictableFrom.After(j.Now) {
 		return time.Time{}
 	}
-	if slices.ContainsFunc(j.Nodes[p.Node].Taints, nodes.IsScaleDown) {
-		return p.EvictableFrom.Add(autoscalerAsksWithin)
-	}
-	return p.EvictableFrom.Add(drainAsksWithin)
+	return p.EvictableFrom.Add(cmp.Or(j.Nodes[p.Node].EvictionRetry, drainAsksEvery) + drainAsksLate)
 }

@@ -307,6 +307,8 @@ type Node struct {
 	Unschedulable bool
 	// CordonedSince is since when the node is cordoned, or being deleted, to the second; zero where that is not known.
 	CordonedSince time.Time
+	// EvictionRetry is how often what empties the node asks for an eviction that was refused; zero where that is not known.
+	EvictionRetry time.Duration
 	// Leaving are the UIDs of the pods that are to leave a cordoned node, by since when, to the second; nil where all of them are.
 	Leaving map[string]time.Time
 	// Ill is true on a node in quarantine, and on one of which something is known to have failed.

@@ -24,11 +24,18 @@ func IsCordoned(node *corev1.Node) bool { return node.Spec.Unschedulable || IsRe
 
 // IsRemoved reports whether an autoscaler evicts the pods of a node, to remove it.
 func IsRemoved(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintKarpenter || IsScaleDown(t) })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintKarpenter || isScaleDown(t) })
 }
 
-// IsScaleDown reports whether a taint is that of Cluster Autoscaler on a node that it removes.
-func IsScaleDown(t corev1.Taint) bool { return t.Key == taintAutoscaler }
+func isScaleDown(t corev1.Taint) bool { return t.Key == taintAutoscaler }
+
+// EvictionRetry is how often what removes a node asks for an eviction that was refused; zero where that is not known.
+func EvictionRetry(node *corev1.Node) time.Duration {
+	if slices.ContainsFunc(node.Spec.Taints, isScaleDown) {
+		return 10 * time.Second // DefaultEvictionRetryTime in cluster-autoscaler/core/scaledown/actuation/drain.go
+	}
+	return 0
+}
 
 // CordonedSince is since when a node is cordoned, or being removed, to the second; zero where that is not known. Karpenter does not note when it
 // added its taint. It deletes the node then.
@@ -40,7 +47,7 @@ func CordonedSince(node *corev1.Node) (since time.Time) {
 		switch {
 		case t.Key == corev1.TaintNodeUnschedulable && t.TimeAdded != nil:
 			since = instant.Earliest(since, t.TimeAdded.Time)
-		case IsScaleDown(t):
+		case isScaleDown(t):
 			if at, err := strconv.ParseInt(t.Value, 10, 64); err == nil && at > 0 {
 				since = instant.Earliest(since, time.Unix(at, 0))
 			}

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func TestNodesThatAreCordonedOrRemoved(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: c.deleted}, Spec: corev1.NodeSpec{Unschedulable: c.cordoned, Taints: c.taints}}
 			check.Equal(t, "cordoned", c.is, IsCordoned(node))
 			check.Equal(t, "removed", c.removed, IsRemoved(node))
+			check.Equal(t, "asks every 10 s", strings.Contains(name, "by the autoscaler"), EvictionRetry(node) == 10*time.Second)
 			check.Equal(t, "since", true, c.since.Equal(CordonedSince(node)))
 		})
 	}
