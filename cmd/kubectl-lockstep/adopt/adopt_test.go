@@ -184,6 +184,10 @@ func TestJobs(t *testing.T) {
 			spec: "{suspend: true, queue: q, priorityClassName: p, activeDeadlineSeconds: 9, framework: {pytorch: {}}, successPolicy: {tasks: [master]}, " +
 				"tasks: [{name: master, replicas: 1}, {name: worker, replicas: 3}]" + budget + "}",
 		},
+		"one whose sidecar has a port of that name": {
+			manifest: aPyTorchJob + "  pytorchReplicaSpecs:\n    Master: {template: {spec: {containers: [{name: pytorch, image: i}, {name: side, image: i, ports: [{name: pytorchjob-port, containerPort: 22}]}]}}}\n    Worker: {" + pods + "}\n",
+			spec:     "{framework: {pytorch: {}}, successPolicy: {tasks: [master]}, tasks: [{name: master, replicas: 1}, {name: worker, replicas: 1}]}",
+		},
 		"one with replica types in another case, and a port": {
 			manifest: aPyTorchJob + "  pytorchReplicaSpecs:\n    master: {template: {spec: {containers: [{name: pytorch, image: i, ports: [{name: pytorchjob-port, containerPort: 77}]}]}}}\n    WORKER: {" + pods + "}\n",
 			spec:     "{framework: {pytorch: {port: 77}}, successPolicy: {tasks: [master]}, tasks: [{name: master, replicas: 1}, {name: worker, replicas: 1}]}",

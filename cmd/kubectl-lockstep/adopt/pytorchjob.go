@@ -91,7 +91,7 @@ func (c *conversion) replicas(f fields, name string) (port *int32) {
 		container := &template.Spec.Containers[i]
 		setEnv(container, corev1.EnvVar{Name: "PYTHONUNBUFFERED", Value: "1"})
 		for _, p := range container.Ports {
-			if p.Name == "pytorchjob-port" {
+			if p.Name == "pytorchjob-port" && container.Name == "pytorch" {
 				port = &p.ContainerPort
 			}
 		}

@@ -101,13 +101,13 @@ func launcher(words []string) int {
 
 // torchrun gives the program of a container, if it is torchrun, the flags that it lacks. Kubeflow's operators set variables PET_ in their place.
 func torchrun(c *corev1.Container, flags [][2]string) bool {
-	words := &c.Command
-	if len(c.Command) == 0 {
-		words = &c.Args
-	}
-	at := launcher(*words)
+	at := launcher(slices.Concat(c.Command, c.Args))
 	if at == 0 {
 		return false
+	}
+	words := &c.Command
+	if at > len(c.Command) {
+		words, at = &c.Args, at-len(c.Command)
 	}
 	given := strings.ReplaceAll(strings.Join(slices.Concat(c.Command, c.Args), "\n")+"\n", "-", "_")
 	has := func(name string) bool {

@@ -43,6 +43,15 @@ func TestTorchrunGetsItsFlags(t *testing.T) {
 	}
 }
 
+// The module may be named in the arguments.
+func TestTorchrunInArguments(t *testing.T) {
+	got, _ := pod(t, aPyTorchJob+"  pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{name: c, image: i, command: [python], args: [-m, torch.distributed.run, a.py]}]}}}}\n")
+	want := "-m torch.distributed.run --nnodes=$(WORLD_SIZE) --node_rank=$(RANK) --master_addr=$(MASTER_ADDR) --master_port=$(MASTER_PORT) --nproc_per_node=auto a.py"
+	if diff := cmp.Diff(want, strings.Join(got.Containers[0].Args, " ")); diff != "" || len(got.Containers[0].Command) != 1 {
+		t.Error(diff)
+	}
+}
+
 // A program of a TrainJob starts as many processes as Kubeflow's trainer has it start.
 func TestProcessesOfATrainJob(t *testing.T) {
 	for name, tt := range map[string]struct{ trainer, want string }{
