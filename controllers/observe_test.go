@@ -276,6 +276,7 @@ func TestNodeOf(t *testing.T) {
 	removed := nodeOf(node, "")
 	check.Equal(t, "cordoned, where an autoscaler removes it", true, removed.Unschedulable)
 	check.Equal(t, "asks again", 10*time.Second, removed.EvictionRetry)
+	check.Equal(t, "its last taint", node.Spec.Taints[4], removed.Taints[len(removed.Taints)-1])
 }
 
 func TestTheStateOfAQueue(t *testing.T) {

@@ -35,7 +35,7 @@ func (s *scenario) evicts(index int) error {
 	return evict(s.ctx, s.pod(index))
 }
 
-// evict asks for the eviction of a pod, as kubectl drain does.
+// evict asks for the eviction of a pod, and of no later one of its name.
 func evict(ctx context.Context, pod corev1.Pod) error {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
